@@ -1,0 +1,1 @@
+//! gluster-block: its vocabulary, a client that proves success, and the transports to gluster-blockd.

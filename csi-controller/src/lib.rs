@@ -1,0 +1,1 @@
+//! The CSI controller for gluster-block: hosting volumes, placement, blocks and publication.

@@ -1,0 +1,1 @@
+//! The CSI node plugin for gluster-block: iSCSI sessions, multipath maps, file systems and mounts.

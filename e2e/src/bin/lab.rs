@@ -1,0 +1,2 @@
+//! The lab from the command line.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The lab, the simulators, the system tests, the demo and the benchmarks.

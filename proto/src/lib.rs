@@ -1,0 +1,1 @@
+//! The protocol: CSI messages, and the conduct every service owes its callers.
