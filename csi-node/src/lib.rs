@@ -1,1 +1,3 @@
 //! The CSI node plugin for gluster-block: iSCSI sessions, multipath maps, file systems and mounts.
+
+pub mod host;
