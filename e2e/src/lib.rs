@@ -1,1 +1,3 @@
 //! The lab, the simulators, the system tests, the demo and the benchmarks.
+
+pub mod kubernetes;
