@@ -1,3 +1,4 @@
 //! The lab, the simulators, the system tests, the demo and the benchmarks.
 
 pub mod kubernetes;
+pub mod sim;

@@ -1,0 +1,3 @@
+//! Simulators of the programs that no build machine can install: they speak the real ones' words.
+
+pub mod heketi;
