@@ -117,7 +117,7 @@ pub enum Error {
     },
     /// Some hosts did their part and some did not.
     #[error(
-        "block {id} was changed on some hosts only; failed: {}; done: {}; repeat the request",
+        "block {id} was changed on some hosts only; failed: {}; done: {}; repeat the request ({said})",
         addresses(failed),
         addresses(done)
     )]
@@ -128,6 +128,8 @@ pub enum Error {
         failed: Vec<HostAddress>,
         /// Hosts that succeeded, as far as known.
         done: Vec<HostAddress>,
+        /// gluster-block's own words, cut short; may be empty.
+        said: String,
     },
     /// The block has its new size, and some hosts still show the old one.
     #[error("block {} is resized, and {} still show the old size; repeat the request with the same size", found.id, addresses(found.lagging.keys()))]
@@ -252,6 +254,17 @@ impl Error {
             | Self::Protocol { .. }
             | Self::Transport(_) => self,
         }
+    }
+
+    /// Whether gluster-block may still be working on the request that failed so.
+    pub(crate) fn may_go_on(&self) -> bool {
+        let unclear = matches!(self, Self::Busy { .. } | Self::Protocol { .. });
+        unclear || matches!(self, Self::Transport(error) if error.may_have_started())
+    }
+
+    /// Whether the request did not even reach the host.
+    pub(crate) fn never_sent(&self) -> bool {
+        matches!(self, Self::Transport(error) if !error.may_have_started())
     }
 }
 
