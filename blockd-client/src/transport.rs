@@ -11,6 +11,9 @@ use std::time::Duration;
 use crate::block::CreateBlock;
 use crate::vocabulary::{Capacity, HostAddress, HostingVolume, Iqn, VolumeId};
 
+#[cfg(feature = "ssh")]
+pub mod ssh;
+
 /// A way to the gluster-block of a storage host.
 pub trait Transport: Send + Sync + 'static {
     /// Asks one host, and waits for the answer no longer than `deadline`.
