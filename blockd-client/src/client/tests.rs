@@ -6,6 +6,7 @@ use self::fake::{Fault, Hosts};
 use super::*;
 
 mod fake;
+mod log;
 
 fn id() -> VolumeId {
     "hv/b1".parse().unwrap()
@@ -360,6 +361,23 @@ fn each_message_of_a_chain_stands_by_itself() {
         !error.to_string().contains(&source),
         "{error} repeats {source}"
     );
+}
+
+// C14
+#[test]
+fn no_password_reaches_a_log_or_an_error() {
+    let log = log::Log::default();
+    let shown = tracing::subscriber::with_default(log.clone(), || {
+        let client = client(&[Fault::RollbackFails]);
+        let half_made = run(client.create(host(1), &wanted())).unwrap_err();
+        let still_there = run(client.create(host(1), &wanted())).unwrap_err();
+        run(client.delete(host(1), &id())).unwrap();
+        let made = run(client.create(host(1), &wanted())).unwrap();
+        format!("{half_made} {half_made:?} {still_there} {still_there:?} {made:?}")
+    });
+    assert!(log.text().contains("verb=\"create\""), "{}", log.text());
+    assert!(!log.text().contains(fake::PASSWORD), "{}", log.text());
+    assert!(!shown.contains(fake::PASSWORD), "{shown}");
 }
 
 fn any_fault() -> impl Strategy<Value = Fault> {

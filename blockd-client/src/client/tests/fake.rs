@@ -61,6 +61,7 @@ pub(super) struct Hosts {
     pub(super) state: Mutex<State>,
 }
 
+pub(super) const PASSWORD: &str = "c0b3b4d6-2a5f-4b1e-9a53-8a6f3d1c7e90";
 pub(super) const GBID: &str = "7f9aa1b2-aba7-4c77-9a5b-02a3ed562b15";
 
 impl Hosts {
@@ -288,11 +289,7 @@ fn resize(block: &mut Block, size: Capacity, fault: Fault) -> Reply {
 }
 
 fn describe(block: &Block, volume: &str, name: &str) -> Value {
-    let password = if block.auth {
-        "c0b3b4d6-2a5f-4b1e-9a53-8a6f3d1c7e90"
-    } else {
-        ""
-    };
+    let password = if block.auth { PASSWORD } else { "" };
     let mut body = json!({
         "NAME": name, "VOLUME": volume, "GBID": GBID, "SIZE": block.size.printed(), "HA": block.ha,
         "PASSWORD": password, "EXPORTED ON": block.hosts,
