@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use self::fake::{Fault, Hosts};
+use self::log::Log;
 use super::*;
 
 mod fake;
@@ -34,6 +35,7 @@ fn wanted() -> CreateBlock {
 }
 
 fn client(faults: &[Fault]) -> Blockd<Hosts> {
+    let _ = Log::of_process();
     Blockd::new(Hosts::with_faults(faults), Timeouts::default()).with_persistence(Persistence {
         repetitions: 2,
         pause: Duration::ZERO,
@@ -366,18 +368,19 @@ fn each_message_of_a_chain_stands_by_itself() {
 // C14
 #[test]
 fn no_password_reaches_a_log_or_an_error() {
-    let log = log::Log::default();
-    let shown = tracing::subscriber::with_default(log.clone(), || {
-        let client = client(&[Fault::RollbackFails]);
-        let half_made = run(client.create(host(1), &wanted())).unwrap_err();
-        let still_there = run(client.create(host(1), &wanted())).unwrap_err();
-        run(client.delete(host(1), &id())).unwrap();
-        let made = run(client.create(host(1), &wanted())).unwrap();
-        format!("{half_made} {half_made:?} {still_there} {still_there:?} {made:?}")
-    });
-    assert!(log.text().contains("verb=\"create\""), "{}", log.text());
-    assert!(!log.text().contains(fake::PASSWORD), "{}", log.text());
+    let client = client(&[Fault::RollbackFails]);
+    let half_made = run(client.create(host(1), &wanted())).unwrap_err();
+    let still_there = run(client.create(host(1), &wanted())).unwrap_err();
+    run(client.delete(host(1), &id())).unwrap();
+    let made = run(client.create(host(1), &wanted())).unwrap();
+    let shown = format!("{half_made} {half_made:?} {still_there} {still_there:?} {made:?}");
     assert!(!shown.contains(fake::PASSWORD), "{shown}");
+    let log = Log::of_process().text();
+    assert!(
+        log.contains("verb=\"create\"") && log.contains("answered"),
+        "{log}"
+    );
+    assert!(!log.contains(fake::PASSWORD), "{log}");
 }
 
 fn any_fault() -> impl Strategy<Value = Fault> {

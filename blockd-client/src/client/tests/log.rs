@@ -1,7 +1,10 @@
-//! Everything that is logged, kept as text.
+//! Everything that any test of this binary logs, kept as text.
+//!
+//! One subscriber for the whole process: one for a single thread would miss what another thread logged first, because
+//! tracing remembers for each place in the code that nobody listens there.
 
 use std::fmt::{Debug, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -11,6 +14,16 @@ use tracing::{Event, Metadata, Subscriber};
 pub(super) struct Log(Arc<Mutex<String>>);
 
 impl Log {
+    /// The log of this process, listening from now on at the latest.
+    pub(super) fn of_process() -> &'static Self {
+        static LOG: LazyLock<Log> = LazyLock::new(|| {
+            let log = Log::default();
+            tracing::subscriber::set_global_default(log.clone()).unwrap();
+            log
+        });
+        &LOG
+    }
+
     pub(super) fn text(&self) -> String {
         self.0.lock().unwrap().clone()
     }
