@@ -1,10 +1,19 @@
 //! The protocol: CSI messages, and the conduct that every service owes its callers.
+//!
+//! - [`csi`] is CSI 1.13, [`legacy`] what older readers still ask for.
+//! - [`error`] and [`status`]: an error says of which kind it is, and one table makes a gRPC code of that.
+//! - [`in_flight`]: one operation a volume at a time, and each runs to its end.
+//!
+//! Nothing here knows what a volume is made of.
 
 pub mod error;
 pub mod in_flight;
+pub mod legacy;
 pub mod status;
 
 /// CSI 1.13 (`csi.v1`): messages, clients and servers, generated at build time.
+///
+/// Fields that carry secrets are left out of `Debug`.
 #[allow(
     missing_docs,
     unreachable_pub,
@@ -18,4 +27,5 @@ pub mod status;
 )]
 pub mod csi {
     tonic::include_proto!("csi.v1");
+    include!(concat!(env!("OUT_DIR"), "/redacted.rs"));
 }
