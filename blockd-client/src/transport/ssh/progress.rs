@@ -89,3 +89,40 @@ impl Progress {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn progress(deadline: Duration) -> Progress {
+        Progress::new("127.0.0.1".parse().unwrap(), deadline)
+    }
+
+    #[test]
+    fn an_aborted_call_wakes_whoever_waits_for_the_socket() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let progress = progress(Duration::from_mins(1));
+        progress.uses(Some(socket.try_clone().unwrap()));
+        let waiting = std::thread::spawn(move || socket.read(&mut [0; 1]).unwrap_or(0));
+        progress.abort();
+        assert_eq!(waiting.join().unwrap(), 0);
+        assert!(progress.left(Duration::from_secs(1)).is_err());
+    }
+
+    #[test]
+    fn a_call_that_waited_in_line_past_its_deadline_is_not_begun() {
+        let late = progress(Duration::ZERO);
+        let error = late.left(Duration::from_secs(1)).unwrap_err();
+        assert!(!error.may_have_started());
+        late.started();
+        assert!(
+            late.left(Duration::from_secs(1))
+                .unwrap_err()
+                .may_have_started()
+        );
+    }
+}
