@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("e2e lies in the workspace").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("e2e lies in the workspace")
+        .to_owned()
 }
 
 fn metadata() -> Metadata {
@@ -37,28 +40,51 @@ fn normal_dependencies(package: &Package) -> BTreeSet<String> {
 
 #[test]
 fn the_crates_are_the_five_of_the_design() {
-    let names: BTreeSet<_> =
-        metadata().workspace_packages().iter().map(|package| package.name.to_string()).collect();
+    let names: BTreeSet<_> = metadata()
+        .workspace_packages()
+        .iter()
+        .map(|package| package.name.to_string())
+        .collect();
     assert_eq!(
         names,
-        ["blockd-client", "csi-controller", "csi-node", "e2e", "proto"]
-            .map(str::to_owned)
-            .into_iter()
-            .collect()
+        [
+            "blockd-client",
+            "csi-controller",
+            "csi-node",
+            "e2e",
+            "proto"
+        ]
+        .map(str::to_owned)
+        .into_iter()
+        .collect()
     );
 }
 
 #[test]
 fn dependencies_point_one_way() {
     let metadata = metadata();
-    let ours = ["blockd-client", "csi-controller", "csi-node", "e2e", "proto"];
+    let ours = [
+        "blockd-client",
+        "csi-controller",
+        "csi-node",
+        "e2e",
+        "proto",
+    ];
     // crate, which of ours it may use, which others it must not use
     let table: [(&str, &[&str], &[&str]); 5] = [
         ("proto", &[], &["reqwest", "ssh2"]),
         ("blockd-client", &[], &["tonic", "prost", "axum"]),
         ("csi-controller", &["proto", "blockd-client"], &["rustix"]),
-        ("csi-node", &["proto", "blockd-client"], &["ssh2", "reqwest", "jsonwebtoken"]),
-        ("e2e", &["proto", "blockd-client", "csi-controller", "csi-node"], &[]),
+        (
+            "csi-node",
+            &["proto", "blockd-client"],
+            &["ssh2", "reqwest", "jsonwebtoken"],
+        ),
+        (
+            "e2e",
+            &["proto", "blockd-client", "csi-controller", "csi-node"],
+            &[],
+        ),
     ];
     for (name, allowed, forbidden) in table {
         let uses = normal_dependencies(package(&metadata, name));
@@ -83,7 +109,11 @@ fn the_node_takes_the_client_without_ssh() {
         .iter()
         .find(|dependency| dependency.name == "blockd-client")
         .expect("csi-node uses the vocabulary");
-    assert!(client.features.is_empty(), "features: {:?}", client.features);
+    assert!(
+        client.features.is_empty(),
+        "features: {:?}",
+        client.features
+    );
 }
 
 #[test]
@@ -91,15 +121,25 @@ fn every_crate_inherits_lints_and_versions() {
     let metadata = metadata();
     for package in metadata.workspace_packages() {
         let manifest = fs::read_to_string(&package.manifest_path).expect("manifest");
-        assert!(manifest.contains("[lints]\nworkspace = true"), "{} sets its own lints", package.name);
-        for line in manifest.lines().filter(|line| line.contains(" = { version") || is_version(line)) {
-            panic!("{}: `{line}`: versions belong to the workspace", package.name);
-        }
+        assert!(
+            manifest.contains("[lints]\nworkspace = true"),
+            "{} sets its own lints",
+            package.name
+        );
+        let versioned = manifest
+            .lines()
+            .find(|line| line.contains(" = { version") || is_version(line));
+        assert_eq!(
+            versioned, None,
+            "{}: versions belong to the workspace",
+            package.name
+        );
     }
 }
 
 fn is_version(line: &str) -> bool {
-    line.split_once(" = \"").is_some_and(|(_, value)| value.starts_with(|c: char| c.is_ascii_digit()))
+    line.split_once(" = \"")
+        .is_some_and(|(_, value)| value.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 fn sources() -> Vec<PathBuf> {
@@ -107,7 +147,10 @@ fn sources() -> Vec<PathBuf> {
         for entry in fs::read_dir(folder).expect("a folder of the workspace") {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
-                if path.file_name().is_some_and(|name| name != "target" && name != ".git") {
+                if path
+                    .file_name()
+                    .is_some_and(|name| name != "target" && name != ".git")
+                {
                     walk(&path, found);
                 }
             } else if path.extension().is_some_and(|extension| extension == "rs") {
@@ -116,7 +159,13 @@ fn sources() -> Vec<PathBuf> {
         }
     }
     let mut found = Vec::new();
-    for package in ["proto", "blockd-client", "csi-controller", "csi-node", "e2e"] {
+    for package in [
+        "proto",
+        "blockd-client",
+        "csi-controller",
+        "csi-node",
+        "e2e",
+    ] {
         walk(&root().join(package), &mut found);
     }
     found
@@ -127,7 +176,10 @@ fn every_source_file_says_what_it_is_for_and_stays_short() {
     let mut wrong = Vec::new();
     for path in sources() {
         let text = fs::read_to_string(&path).expect("a source file");
-        let shown = path.strip_prefix(root()).expect("inside the workspace").display();
+        let shown = path
+            .strip_prefix(root())
+            .expect("inside the workspace")
+            .display();
         if !text.starts_with("//!") {
             wrong.push(format!("{shown} does not open with what it is for"));
         }
@@ -148,10 +200,20 @@ fn every_source_file_says_what_it_is_for_and_stays_short() {
 // D24, D25
 #[test]
 fn the_node_never_forces_a_map_away_and_never_deletes_a_tree() {
-    for path in sources().iter().filter(|path| path.starts_with(root().join("csi-node/src"))) {
+    for path in sources()
+        .iter()
+        .filter(|path| path.starts_with(root().join("csi-node/src")))
+    {
         let text = fs::read_to_string(path).expect("a source file");
-        for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
-            assert!(!line.contains("remove_dir_all"), "{}: {line}", path.display());
+        for line in text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"))
+        {
+            assert!(
+                !line.contains("remove_dir_all"),
+                "{}: {line}",
+                path.display()
+            );
             assert!(
                 !(line.contains("dmsetup") && line.contains("force")),
                 "{}: {line}",

@@ -1,0 +1,6 @@
+//! The system tests: the simulators against their references, and what holds for the workspace.
+
+#[cfg(test)]
+mod sim_gluster_block;
+#[cfg(test)]
+mod workspace;
