@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use blockd_client::vocabulary::{FsType, Iqn, Portal};
+use proto::error::{Classify, ErrorKind};
 
 /// An observation, question or effect that failed.
 ///
@@ -151,4 +152,27 @@ pub enum HostError {
         /// How.
         detail: String,
     },
+}
+
+impl Classify for HostError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Start { .. }
+            | Self::Failed { .. }
+            | Self::Io { .. }
+            | Self::Unreadable { .. }
+            | Self::Busy { .. }
+            | Self::MultipathRefused { .. }
+            | Self::Lost { .. } => ErrorKind::Internal,
+            Self::Deadline { .. } => ErrorKind::DeadlineExceeded,
+            Self::PortalSilent { .. } | Self::NoDevice { .. } | Self::ReadFailed { .. } => {
+                ErrorKind::Unavailable
+            }
+            Self::ChapRejected { .. } => ErrorKind::Unauthenticated,
+            Self::LoginRefused { .. } | Self::Damaged { .. } | Self::NotReady { .. } => {
+                ErrorKind::FailedPrecondition
+            }
+            Self::MountOption { .. } => ErrorKind::InvalidArgument,
+        }
+    }
 }

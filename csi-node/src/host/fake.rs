@@ -40,6 +40,7 @@ struct Script {
     faults: VecDeque<Fault>,
     delays: Vec<(&'static str, Duration)>,
     crash: Option<Crash>,
+    dead: bool,
     effects: Vec<Effect>,
 }
 
@@ -93,12 +94,13 @@ impl FakeHost {
         self.script().delays.push((method, by));
     }
 
-    /// Forgets all faults and delays that are left.
+    /// Forgets all faults and delays that are left, and lets a new process begin.
     pub fn heal(&self) {
         let mut script = self.script();
         script.faults.clear();
         script.delays.clear();
         script.crash = None;
+        script.dead = false;
     }
 
     /// Has the process die around an effect.
@@ -106,10 +108,10 @@ impl FakeHost {
         self.script().crash = Some(when);
     }
 
-    /// Whether the crash asked for has not happened.
+    /// Whether the process died; then nothing works until [`heal`](Self::heal).
     #[must_use]
-    pub fn crash_is_pending(&self) -> bool {
-        self.script().crash.is_some()
+    pub fn is_dead(&self) -> bool {
+        self.script().dead
     }
 
     /// What was done to the host since the last call of this function, in order.
@@ -144,12 +146,12 @@ impl FakeHost {
     ) -> Result<(), HostError> {
         self.wait(method).await;
         self.fault(method)?;
-        self.die_if(Crash::Before(0));
+        self.die_if(|script| script.crash == Some(Crash::Before(0)));
         let outcome = act(&mut self.world());
         if outcome.is_ok() {
             self.script().effects.push(Effect { method, subject });
         }
-        self.die_if(Crash::After(0));
+        self.die_if(|script| script.crash == Some(Crash::After(0)));
         self.count_down();
         outcome
     }
@@ -167,6 +169,7 @@ impl FakeHost {
     }
 
     fn fault(&self, method: &'static str) -> Result<(), HostError> {
+        self.die_if(|script| script.dead);
         let mut script = self.script();
         let Some(fault) = script
             .faults
@@ -179,10 +182,12 @@ impl FakeHost {
         Err((fault.error)())
     }
 
-    fn die_if(&self, now: Crash) {
-        let dies = self.script().crash == Some(now);
-        if dies {
-            self.script().crash = None;
+    fn die_if(&self, now: impl FnOnce(&Script) -> bool) {
+        let mut script = self.script();
+        if now(&script) {
+            script.dead = true;
+            script.crash = None;
+            drop(script);
             // Not `panic!`: the hook would print a trace for a death that was asked for.
             std::panic::resume_unwind(Box::new(Died));
         }
