@@ -3,3 +3,4 @@
 pub mod host;
 pub mod ops;
 pub mod record;
+pub mod rpc;

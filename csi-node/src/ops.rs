@@ -28,6 +28,7 @@ mod crash_tests;
 pub mod expand;
 #[cfg(test)]
 mod fixture;
+pub mod info;
 pub mod observe;
 pub mod publish;
 pub mod stage;
