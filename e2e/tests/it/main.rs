@@ -3,4 +3,6 @@
 #[cfg(test)]
 mod sim_gluster_block;
 #[cfg(test)]
+mod sim_heketi;
+#[cfg(test)]
 mod workspace;

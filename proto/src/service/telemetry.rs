@@ -151,19 +151,17 @@ where
     Ok((subscriber, LogControl { handle }))
 }
 
-/// Logging that a test can read.
 #[cfg(test)]
-pub(super) mod captured {
+mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
 
-    /// What was logged.
     #[derive(Debug, Clone, Default)]
-    pub(in crate::service) struct Lines(Arc<Mutex<Vec<u8>>>);
+    struct Lines(Arc<Mutex<Vec<u8>>>);
 
     impl Lines {
-        pub(in crate::service) fn text(&self) -> String {
+        fn text(&self) -> String {
             String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
         }
     }
@@ -178,25 +176,11 @@ pub(super) mod captured {
         }
     }
 
-    /// A subscriber, the control of its filter, and what it will have written.
-    pub(in crate::service) fn subscriber(
-        format: LogFormat,
-        filter: &str,
-    ) -> (impl Subscriber + Send + Sync, LogControl, Lines) {
+    fn log_with(format: LogFormat, filter: &str, what: impl FnOnce(&LogControl)) -> String {
         let lines = Lines::default();
         let writer = lines.clone();
         let (subscriber, control) =
-            super::subscriber(format, filter, move || writer.clone(), false).unwrap();
-        (subscriber, control, lines)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn log_with(format: LogFormat, filter: &str, what: impl FnOnce(&LogControl)) -> String {
-        let (subscriber, control, lines) = captured::subscriber(format, filter);
+            subscriber(format, filter, move || writer.clone(), false).unwrap();
         tracing::subscriber::with_default(subscriber, || what(&control));
         lines.text()
     }
