@@ -33,6 +33,7 @@ pub mod observe;
 pub mod publish;
 pub mod stage;
 pub mod stats;
+pub mod tidy;
 pub mod unpublish;
 pub mod unstage;
 
