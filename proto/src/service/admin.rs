@@ -122,3 +122,6 @@ async fn set_log_level(
         .map_err(|error| (StatusCode::BAD_REQUEST, format!("{}\n", Chain(&error))))?;
     log_level(State(admin)).await
 }
+
+#[cfg(test)]
+mod tests;

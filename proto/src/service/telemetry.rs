@@ -151,17 +151,19 @@ where
     Ok((subscriber, LogControl { handle }))
 }
 
+/// Logging that a test can read.
 #[cfg(test)]
-mod tests {
+pub(super) mod captured {
     use std::sync::{Arc, Mutex};
 
     use super::*;
 
+    /// What was logged.
     #[derive(Debug, Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
+    pub(in crate::service) struct Lines(Arc<Mutex<Vec<u8>>>);
 
     impl Lines {
-        fn text(&self) -> String {
+        pub(in crate::service) fn text(&self) -> String {
             String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
         }
     }
@@ -176,11 +178,25 @@ mod tests {
         }
     }
 
-    fn log_with(format: LogFormat, filter: &str, what: impl FnOnce(&LogControl)) -> String {
+    /// A subscriber, the control of its filter, and what it will have written.
+    pub(in crate::service) fn subscriber(
+        format: LogFormat,
+        filter: &str,
+    ) -> (impl Subscriber + Send + Sync, LogControl, Lines) {
         let lines = Lines::default();
         let writer = lines.clone();
         let (subscriber, control) =
-            subscriber(format, filter, move || writer.clone(), false).unwrap();
+            super::subscriber(format, filter, move || writer.clone(), false).unwrap();
+        (subscriber, control, lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log_with(format: LogFormat, filter: &str, what: impl FnOnce(&LogControl)) -> String {
+        let (subscriber, control, lines) = captured::subscriber(format, filter);
         tracing::subscriber::with_default(subscriber, || what(&control));
         lines.text()
     }

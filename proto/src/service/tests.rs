@@ -13,6 +13,7 @@ use crate::csi::node_client::NodeClient;
 use crate::csi::node_server::{Node, NodeServer};
 use crate::error::{Classify, ErrorKind};
 use crate::in_flight::{VolumeLocks, run_to_completion};
+use crate::service::telemetry::{LogFormat, captured};
 use crate::status::into_status;
 use crate::testing::{TestServer, connect};
 
@@ -310,4 +311,31 @@ async fn a_running_call_is_in_flight() {
             .contains("test_rpc_in_flight 0")
     })
     .await;
+}
+
+#[tokio::test]
+async fn what_an_operation_logs_names_the_call_and_the_volume() {
+    // One thread runs the test, the server and the operation, so one subscriber hears all of them.
+    let (subscriber, _control, lines) = captured::subscriber(LogFormat::Json, "proto=debug");
+    let _heard = tracing::subscriber::set_default(subscriber);
+    let (_server, mut client) = served(&SlowNode::default(), LONG).await;
+
+    let outcome = client.node_stage_volume(stage_of("missing")).await;
+    assert_eq!(outcome.unwrap_err().code(), Code::NotFound);
+    until(|| lines.text().contains("answered")).await;
+
+    let text = lines.text();
+    let call = r#""rpc":"NodeStageVolume","volume.id":"missing""#;
+    let refused = text.lines().find(|line| line.contains("request refused"));
+    let answered = text.lines().find(|line| line.contains("answered"));
+    assert!(refused.unwrap().contains(call), "{text}");
+    assert!(
+        refused.unwrap().contains("volume missing does not exist"),
+        "{text}"
+    );
+    assert!(answered.unwrap().contains(call), "{text}");
+    assert!(
+        answered.unwrap().contains(r#""code":"NOT_FOUND""#),
+        "{text}"
+    );
 }

@@ -1,0 +1,6 @@
+//! Integration tests of the protocol.
+
+#[cfg(test)]
+mod descriptor;
+#[cfg(test)]
+mod secrets;
