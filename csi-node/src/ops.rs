@@ -30,6 +30,8 @@ pub mod expand;
 mod fixture;
 pub mod info;
 pub mod observe;
+#[cfg(test)]
+mod properties;
 pub mod publish;
 pub mod stage;
 pub mod stats;
