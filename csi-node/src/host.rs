@@ -7,7 +7,7 @@
 //! - *questions* touch the device, in a child process with a deadline, because only the device knows what it is now (C8);
 //! - *effects* are idempotent, have a deadline each, and leave deciding to their caller.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use blockd_client::vocabulary::{ChapCredentials, FsType, Initiator, Iqn, Portal, Wwid};
 
@@ -20,6 +20,7 @@ pub use self::seen::{
 mod error;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;
+pub mod paths;
 mod seen;
 
 /// Everything an operation may see of, or do to, this host.
@@ -58,6 +59,11 @@ pub trait Host: Clone + Send + Sync + 'static {
 
     /// The mount table, oldest mount first.
     fn mounts(&self) -> impl Future<Output = Result<Vec<MountEntry>, HostError>> + Send;
+
+    /// A path as the mount table would spell it; see [`paths::resolve`].
+    fn resolve(&self, path: &Path) -> impl Future<Output = PathBuf> + Send {
+        paths::resolve(path)
+    }
 
     /// Which boot of this host it is.
     fn boot_id(&self) -> impl Future<Output = Result<BootId, HostError>> + Send;
@@ -135,7 +141,7 @@ pub trait Host: Clone + Send + Sync + 'static {
     /// Flushes and removes the map, found by its identity; never by force (D24).
     fn flush_map(&self, map: &Map) -> impl Future<Output = Result<(), HostError>> + Send;
 
-    /// Waits until multipathd no longer lists these paths, and tells it to drop them when it is late (D09).
+    /// Tells multipathd to drop these paths, whose devices are still there, and waits until it no longer lists them (D09).
     fn forget_paths(
         &self,
         paths: &[PathDevice],

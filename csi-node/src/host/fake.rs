@@ -242,6 +242,10 @@ impl Host for FakeHost {
             .await
     }
 
+    async fn resolve(&self, path: &Path) -> PathBuf {
+        path.to_owned()
+    }
+
     async fn boot_id(&self) -> Result<BootId, HostError> {
         self.observe("boot_id", |world| world.boot_id()).await
     }

@@ -194,6 +194,10 @@ impl<H: Host> Operations<H> {
     /// See [`ExpandError`].
     pub async fn expand(&self, wanted: &ExpandVolume) -> Result<Capacity, ExpandError> {
         let failed = |step| move |source| ExpandError::Step { step, source };
+        let wanted = &ExpandVolume {
+            volume_path: self.host.resolve(&wanted.volume_path).await,
+            ..wanted.clone()
+        };
         let record = self.staged_record(wanted).await?;
         let mut tried = Tried::default();
         for _ in 0..STEP_LIMIT {

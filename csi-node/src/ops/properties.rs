@@ -149,7 +149,7 @@ async fn kubelet_calls(bench: &Bench, call: Call) {
             Call::Stage => operations.stage(&stage).await.is_ok(),
             Call::Unstage => operations.unstage(&unstage).await.is_ok(),
             Call::Publish => operations.publish(&publish).await.is_ok(),
-            Call::Unpublish => operations.unpublish(&POD.into()).await.is_ok(),
+            Call::Unpublish => operations.unpublish(Path::new(POD)).await.is_ok(),
         }
     })
     .await;
@@ -185,7 +185,7 @@ async fn play(content: DiskContent, events: Vec<Event>) {
 
     recover(&bench);
     // What a swapped or vanished LUN left behind may need an unstage before the volume can be staged again.
-    bench.operations().unpublish(&POD.into()).await.unwrap();
+    bench.operations().unpublish(Path::new(POD)).await.unwrap();
     bench.unstage().await.unwrap();
     bench.assert_clean("unstage").await;
 

@@ -161,6 +161,11 @@ impl<H: Host> Operations<H> {
     ///
     /// See [`PublishError`]. A target that this call made is removed again.
     pub async fn publish(&self, wanted: &PublishVolume) -> Result<(), PublishError> {
+        let wanted = &PublishVolume {
+            staging_path: self.host.resolve(&wanted.staging_path).await,
+            target_path: self.host.resolve(&wanted.target_path).await,
+            ..wanted.clone()
+        };
         let record = self
             .journal
             .load(&wanted.id)

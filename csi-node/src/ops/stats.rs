@@ -38,6 +38,10 @@ impl<H: Host> Operations<H> {
     ///
     /// The volume is not at that path, or its file system does not answer.
     pub async fn stats(&self, asked: &VolumeAt) -> Result<VolumeUsage, StatsError> {
+        let asked = &VolumeAt {
+            id: asked.id.clone(),
+            path: self.host.resolve(&asked.path).await,
+        };
         let missing = || StatsError::NotHere {
             volume: asked.id.clone(),
             path: asked.path.clone(),

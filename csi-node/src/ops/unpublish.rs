@@ -7,7 +7,7 @@
 //! - The target is removed only when nothing is mounted there, and only if it is empty or a file (D25).
 //! - Absent is success; nothing but the path is needed, not even the journal (T02).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use proto::error::{Classify, ErrorKind};
 
@@ -23,7 +23,8 @@ impl<H: Host> Operations<H> {
     /// # Errors
     ///
     /// A mount that does not go, or a target that is not empty.
-    pub async fn unpublish(&self, target: &PathBuf) -> Result<(), UnpublishError> {
+    pub async fn unpublish(&self, target: &Path) -> Result<(), UnpublishError> {
+        let target = &self.host.resolve(target).await;
         for _ in 0..LAYERS {
             let mounts = self
                 .host

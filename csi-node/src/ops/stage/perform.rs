@@ -26,6 +26,11 @@ impl<H: Host> Operations<H> {
     ///
     /// See [`StageError`]. What was done is in the journal, for a further stage or an unstage to go on from.
     pub async fn stage(&self, wanted: &StageVolume) -> Result<(), StageError> {
+        let staging_path = self.host.resolve(&wanted.staging_path).await;
+        let wanted = &StageVolume {
+            staging_path,
+            ..wanted.clone()
+        };
         let chap = self.open_credentials(wanted)?;
         let boot = self.host.boot_id().await.map_err(observe)?;
         let record = self.journal.load(&wanted.id).await.map_err(journal)?;
@@ -49,6 +54,7 @@ impl<H: Host> Operations<H> {
                 patience,
             )?;
             if step == Step::Done {
+                report(wanted, &seen);
                 return Ok(());
             }
             tracing::debug!(?step, "stage");
@@ -345,6 +351,21 @@ pub(super) fn mount_options(fs: FsType, flags: &[String], read_only: bool) -> Mo
         });
     }
     MountOptions { read_only, flags }
+}
+
+/// A volume that works with fewer paths than it has portals is a thing to look at (S15).
+fn report(wanted: &StageVolume, seen: &Seen) {
+    let under_map = |path: &PathDevice| {
+        let map = seen.map.as_ref();
+        map.is_some_and(|map| map.slaves.contains(&path.name)) && seen.is_reachable(path)
+    };
+    let paths = seen.paths.iter().filter(|path| under_map(path)).count();
+    let portals = wanted.target.portals.len();
+    if paths < portals {
+        tracing::warn!(volume.id = %wanted.id, paths, portals, "staged, degraded");
+    } else {
+        tracing::info!(volume.id = %wanted.id, paths, portals, "staged");
+    }
 }
 
 fn failure(error: &HostError) -> Failure {

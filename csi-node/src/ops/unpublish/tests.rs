@@ -1,6 +1,6 @@
 //! Unpublish touches the target and nothing else.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::*;
 use crate::host::DevNumber;
@@ -22,7 +22,7 @@ async fn the_target_goes_and_the_rest_stays() {
         .await
         .unwrap();
     bench.operations().publish(&other).await.unwrap();
-    bench.operations().unpublish(&POD.into()).await.unwrap();
+    bench.operations().unpublish(Path::new(POD)).await.unwrap();
     assert!(!bench.host.is_made(Path::new(POD)));
     assert_eq!(bench.host.mounts_on(Path::new("/pods/2/mount")).len(), 1);
     assert_eq!(bench.host.mounts_on(Path::new(STAGING)).len(), 1);
@@ -32,7 +32,7 @@ async fn the_target_goes_and_the_rest_stays() {
 async fn absent_is_success_and_needs_no_journal() {
     // T02
     let bench = Bench::new();
-    bench.operations().unpublish(&POD.into()).await.unwrap();
+    bench.operations().unpublish(Path::new(POD)).await.unwrap();
     bench.stage().await.unwrap();
     bench
         .operations()
@@ -40,8 +40,8 @@ async fn absent_is_success_and_needs_no_journal() {
         .await
         .unwrap();
     bench.journal().remove(&volume()).await.unwrap();
-    bench.operations().unpublish(&POD.into()).await.unwrap();
-    bench.operations().unpublish(&POD.into()).await.unwrap();
+    bench.operations().unpublish(Path::new(POD)).await.unwrap();
+    bench.operations().unpublish(Path::new(POD)).await.unwrap();
     bench.assert_lawful("unpublish twice");
 }
 
@@ -59,7 +59,7 @@ async fn a_failed_unmount_leaves_the_target_alone() {
         what: POD.to_owned(),
         detail: "target is busy".to_owned(),
     });
-    assert!(bench.operations().unpublish(&POD.into()).await.is_err());
+    assert!(bench.operations().unpublish(Path::new(POD)).await.is_err());
     assert!(bench.host.is_made(Path::new(POD)));
     assert_eq!(bench.host.mounts_on(Path::new(POD)).len(), 1);
     bench.assert_lawful("busy");
@@ -74,10 +74,6 @@ async fn stacked_mounts_all_go() {
             .host
             .mount_foreign(Path::new(POD), DevNumber { major: 8, minor });
     }
-    bench
-        .operations()
-        .unpublish(&PathBuf::from(POD))
-        .await
-        .unwrap();
+    bench.operations().unpublish(Path::new(POD)).await.unwrap();
     assert!(bench.host.mounts_on(Path::new(POD)).is_empty());
 }

@@ -15,6 +15,11 @@ impl<H: Host> Operations<H> {
     ///
     /// See [`UnstageError`]. The journal stays, for a retry to go on from.
     pub async fn unstage(&self, wanted: &UnstageVolume) -> Result<(), UnstageError> {
+        let staging_path = self.host.resolve(&wanted.staging_path).await;
+        let wanted = &UnstageVolume {
+            staging_path,
+            id: wanted.id.clone(),
+        };
         let (known, mut record) = match self.journal.load(&wanted.id).await.map_err(journal)? {
             Some(record) => (known(wanted, &record), Some(record)),
             None => match self.without_journal(wanted).await? {
@@ -30,6 +35,7 @@ impl<H: Host> Operations<H> {
             let step = next_step(&known, &seen, &tried, self.waiting.patience())?;
             tracing::debug!(?step, "unstage");
             if step == Step::DropJournal {
+                tracing::info!(volume.id = %wanted.id, "unstaged");
                 return self.journal.remove(&wanted.id).await.map_err(journal);
             }
             if let Some(marker) = self.detach(step, &mut tried).await? {

@@ -114,7 +114,7 @@ async fn a_published_block_device_is_in_use_too() {
         .await
         .unwrap();
     assert!(bench.unstage().await.is_err());
-    bench.operations().unpublish(&POD.into()).await.unwrap();
+    bench.operations().unpublish(Path::new(POD)).await.unwrap();
     bench.unstage().await.unwrap();
     bench.assert_clean("block").await;
 }
