@@ -163,6 +163,8 @@ fn tpg(create: &HostCreate, tag: usize, host: &str) -> Tpg {
         ("generate_node_acls".to_owned(), 1),
         ("demo_mode_write_protect".to_owned(), 0),
         ("authentication".to_owned(), u32::from(create.auth)),
+        // Few commands at a time, since `fileio` runs them one after the other.
+        ("default_cmdsn_depth".to_owned(), 16),
     ]);
     if !is_local {
         attributes.insert("tpg_enabled_sendtargets".to_owned(), 0);

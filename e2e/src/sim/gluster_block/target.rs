@@ -12,6 +12,31 @@ use std::path::{Path, PathBuf};
 use super::metadata::iqn;
 use super::saved::{StorageObject, Target, Tpg};
 
+/// Attributes of every backstore.
+///
+/// `optimal_sectors` is the largest transfer that initiators choose by themselves.
+/// `fileio` writes in the connection's receive thread. With the kernel's default of 8 MiB one write through FUSE takes
+/// seconds on a small machine; meanwhile data of the next commands stays unread, LIO's data-out timer (3 s) ends the
+/// connection, and initiators miss their no-ops. tcmu-runner has neither problem.
+///
+/// The others offer UNMAP and WRITE SAME with UNMAP, as tcmu-runner does; here they punch holes and are fast. Without
+/// them the initiator zeroes by a WRITE SAME longer than `fileio` takes, and falls back to writing zeros.
+const ATTRIBUTES: [(&str, &str); 4] = [
+    ("optimal_sectors", "512"),
+    ("emulate_tpu", "1"),
+    ("emulate_tpws", "1"),
+    ("unmap_zeroes_data", "1"),
+];
+
+/// With these a write of the optimal size comes whole with its command, so that no data-out timer runs.
+/// (`fd_async_io=1` would free the receive thread, but lost writes over FUSE when it was tried.)
+const PARAMETERS: [(&str, &str); 4] = [
+    ("InitialR2T", "No"),
+    ("ImmediateData", "Yes"),
+    ("FirstBurstLength", "262144"),
+    ("MaxRecvDataSegmentLength", "262144"),
+];
+
 /// The tree under `/sys/kernel/config/target`.
 #[derive(Debug, Clone)]
 pub(crate) struct Configfs {
@@ -101,6 +126,9 @@ impl Configfs {
         self.write(&path.join("wwn/product_id"), "TCMU device")?;
         self.write(&path.join("wwn/revision"), "0002")?;
         self.write(&path.join("wwn/vpd_unit_serial"), &object.wwn)?;
+        for (name, value) in ATTRIBUTES {
+            self.write(&path.join("attrib").join(name), value)?;
+        }
         if let Some(bytes) = object.attributes.get("hw_block_size") {
             self.write(&path.join("attrib/block_size"), &bytes.to_string())?;
         }
@@ -142,6 +170,9 @@ impl Configfs {
         }
         for (name, value) in &tpg.attributes {
             self.write(&path.join("attrib").join(name), &value.to_string())?;
+        }
+        for (name, value) in PARAMETERS {
+            self.write(&path.join("param").join(name), &format!("{value}\n"))?;
         }
         // No newline: the kernel keeps it and CHAP then fails (reference lab §2).
         if let Some(user) = &tpg.chap_userid {
