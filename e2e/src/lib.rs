@@ -1,4 +1,5 @@
 //! The lab, the simulators, the system tests, the demo and the benchmarks.
 
 pub mod kubernetes;
+pub mod lab;
 pub mod sim;
