@@ -42,7 +42,14 @@ async fn a_hosting_volume_is_made_started_with_all_its_options_and_deleted() {
     let info = made(&server, "bhv", 10).await;
 
     assert_eq!(info["blockinfo"], json!({"freesize": 9, "reservedsize": 1}));
-    assert_eq!(info["mount"]["glusterfs"]["device"], "10.77.1.11:bhv");
+    let hosts = info["mount"]["glusterfs"]["hosts"]
+        .as_array()
+        .expect("hosts");
+    let device = info["mount"]["glusterfs"]["device"]
+        .as_str()
+        .expect("device");
+    assert_eq!(hosts.len(), 3);
+    assert_eq!(device, format!("{}:bhv", hosts[0].as_str().expect("host")));
     assert_eq!(info["bricks"].as_array().expect("bricks").len(), 3);
     let real = &server.hosts()["volumes"]["bhv"];
     let id = info["id"].as_str().expect("id");

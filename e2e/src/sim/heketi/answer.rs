@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::model::{
     Brick, Cluster, Database, Device, Durability, EntryState, Id, Kind, Node, Operation,
@@ -262,7 +262,23 @@ struct DisperseInfo {
 #[derive(Debug, Serialize)]
 struct SnapshotInfo {
     enable: bool,
+    #[serde(serialize_with = "shortest")]
     factor: f32,
+}
+
+/// Whole numbers without a fraction, as heketi's language writes them.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form serde asks for")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::as_conversions,
+    reason = "factors are 1 to 100"
+)]
+fn shortest<S: Serializer>(factor: &f32, serializer: S) -> Result<S::Ok, S::Error> {
+    if factor.fract() == 0.0 {
+        serializer.serialize_i32(*factor as i32)
+    } else {
+        serializer.serialize_f32(*factor)
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -362,6 +378,21 @@ impl DurabilityInfo {
             disperse,
         }
     }
+}
+
+/// How many operations there are.
+#[derive(Debug, Serialize)]
+pub struct OperationCounts {
+    /// Recorded.
+    pub total: usize,
+    /// Running now.
+    pub in_flight: usize,
+    /// Left over from before a restart.
+    pub stale: usize,
+    /// Whose undoing failed.
+    pub failed: usize,
+    /// Neither.
+    pub new: usize,
 }
 
 /// An unfinished operation in the list.

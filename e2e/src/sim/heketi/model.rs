@@ -3,7 +3,7 @@
 //! An object with `pending` set belongs to an unfinished operation and is hidden from lists and reads
 //! (`reference/heketi-gd2.md` §1.5). Sizes of devices and bricks are KiB, of volumes GiB, as heketi has them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -71,14 +71,15 @@ impl Database {
             .filter(|volume| volume.pending.is_none())
     }
 
-    /// The nodes of a cluster in the order in which they joined.
+    /// The nodes of a cluster in the order of their ids, which is heketi's order of hosts.
     pub fn nodes_of(&self, cluster: &Id) -> impl Iterator<Item = &Node> {
         let ids = self
             .clusters
             .get(cluster)
             .map(|c| c.nodes.as_slice())
             .unwrap_or_default();
-        ids.iter().filter_map(|id| self.nodes.get(id))
+        let ids: BTreeSet<&Id> = ids.iter().collect();
+        ids.into_iter().filter_map(|id| self.nodes.get(id))
     }
 
     /// Whether a volume of that name is recorded in the cluster, pending ones included.

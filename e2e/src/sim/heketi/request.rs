@@ -19,9 +19,13 @@ use super::refusal::Refusal;
 /// 422 for anything else.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     let value: Value = serde_json::from_slice(body).map_err(|_| Refusal::unparsable())?;
-    if !value.is_object() {
-        return Err(Refusal::unparsable());
-    }
+    let value = match value {
+        Value::Null => Value::Object(serde_json::Map::new()),
+        object @ Value::Object(_) => object,
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            return Err(Refusal::unparsable());
+        }
+    };
     serde_json::from_value(without_nulls(value)).map_err(|_| Refusal::unparsable())
 }
 
@@ -265,8 +269,13 @@ impl NodeAdd {
         let Hostnames { manage, storage } = &self.hostnames;
         let hosts = [("manage", manage), ("storage", storage)]
             .into_iter()
-            .filter(|(_, names)| names.is_empty() || names.iter().any(String::is_empty))
-            .map(|(key, _)| format!("{key}: cannot be blank"))
+            .filter_map(|(key, names)| {
+                if names.is_empty() {
+                    return Some(format!("{key}: cannot be blank"));
+                }
+                let bad = names.iter().any(String::is_empty);
+                bad.then(|| format!("{key}: [{}] is not a valid {key} hostname", names.join(" ")))
+            })
             .collect::<Vec<_>>()
             .join("; ");
         field_rules([
@@ -314,12 +323,11 @@ impl DeviceAdd {
     }
 }
 
-/// `POST /nodes/{id}/state` and `POST /devices/{id}/state`.
+/// `POST /nodes/{id}/state` and `POST /devices/{id}/state`. heketi takes any `healthcheck`, whatever its rules say.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct StateChange {
     state: String,
-    healthcheck: String,
 }
 
 impl StateChange {
@@ -329,13 +337,6 @@ impl StateChange {
     ///
     /// 400 with heketi's text.
     pub fn check(&self) -> Result<EntryState, Refusal> {
-        if !matches!(self.healthcheck.as_str(), "" | "enable" | "disable") {
-            let text = format!(
-                "healthcheck: {} is not valid heal info check.",
-                self.healthcheck
-            );
-            return Err(Refusal::invalid(text));
-        }
         match self.state.as_str() {
             "online" => Ok(EntryState::Online),
             "offline" => Ok(EntryState::Offline),

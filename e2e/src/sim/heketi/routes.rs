@@ -48,7 +48,8 @@ pub(super) async fn answer<E: Executor>(
     let (parts, body) = request.into_parts();
     let (method, path) = (&parts.method, parts.uri.path());
     if method == Method::GET && path == "/hello" {
-        return "Hello from Heketi".into_response();
+        let plain = [(header::CONTENT_TYPE, "text/plain; charset=UTF-8")];
+        return (plain, "Hello from Heketi").into_response();
     }
     if method == Method::GET && path == "/metrics" {
         return admin::metrics(&simulator).into_response();
@@ -144,9 +145,7 @@ async fn dispatch<E: Executor>(
             .strip_suffix('/')
             .filter(|shorter| place(shorter).is_some())
         {
-            Some(shorter) => {
-                (StatusCode::MOVED_PERMANENTLY, [(header::LOCATION, shorter)]).into_response()
-            }
+            Some(shorter) => moved(method, shorter),
             None => Refusal::new(StatusCode::NOT_FOUND, "Invalid path or request").into_response(),
         };
     };
@@ -175,6 +174,19 @@ async fn dispatch<E: Executor>(
     match answered {
         Some(answered) => answered.into_response(),
         None => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+    }
+}
+
+fn moved(method: &Method, path: &str) -> Response {
+    let location = [
+        (header::LOCATION, path),
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+    ];
+    let body = format!("<a href=\"{path}\">Moved Permanently</a>.\n\n");
+    if is_read(method) {
+        (StatusCode::MOVED_PERMANENTLY, location, body).into_response()
+    } else {
+        (StatusCode::MOVED_PERMANENTLY, [(header::LOCATION, path)]).into_response()
     }
 }
 

@@ -104,7 +104,7 @@ async fn paths_and_methods_are_strict() {
         ("GET", "/volumes/abc", 404, "Id not found\n"),
         ("DELETE", "/volumes/abc", 404, "Id not found\n"),
         ("PUT", "/volumes", 405, ""),
-        ("GET", "/volumes/", 301, ""),
+        ("POST", "/volumes/", 301, ""),
         ("POST", "/volumes", 422, "request unable to be parsed\n"),
     ];
     for (method, path, status, body) in seen {

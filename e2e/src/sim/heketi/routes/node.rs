@@ -127,9 +127,8 @@ fn may_join(database: &Database, cluster: &Id, node: &Node) -> Result<Vec<String
         .values()
         .find_map(|known| taken(known).map(|name| (name, known.id.clone())))
     {
-        return Err(Refusal::conflict(format!(
-            "Hostname already used by node with id {id} ({name})"
-        )));
+        let text = format!("Hostname {name} already used by node with id {id}\n");
+        return Err(Refusal::conflict(text));
     }
     Ok(database
         .nodes_of(cluster)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use serde_json::json;
 
-use super::super::answer::{Answer, OperationDetails, OperationInfo};
+use super::super::answer::{Answer, OperationCounts, OperationDetails, OperationInfo};
 use super::super::executor::Executor;
 use super::super::model::{Id, Status};
 use super::super::refusal::Refusal;
@@ -47,7 +47,13 @@ fn counts<E: Executor>(simulator: &Simulator<E>) -> Answered {
         )
     });
     let in_flight = simulator.tracker.count();
-    let counts = json!({"total": total, "in_flight": in_flight, "stale": stale, "failed": failed, "new": new});
+    let counts = OperationCounts {
+        total,
+        in_flight,
+        stale,
+        failed,
+        new,
+    };
     Answer::ok(&counts)
 }
 
@@ -80,7 +86,12 @@ fn clean<E: Executor>(simulator: &Arc<Simulator<E>>, body: &[u8]) -> Answered {
 }
 
 fn set_admin<E: Executor>(simulator: &Simulator<E>, body: &[u8]) -> Answered {
-    let unparsable = |refusal: Refusal| Refusal::bad_request(refusal.text);
+    let reason = if body.is_empty() {
+        ": unexpected end of JSON input"
+    } else {
+        ""
+    };
+    let unparsable = |refusal: Refusal| Refusal::bad_request(format!("{}{reason}", refusal.text));
     let AdminChange { state } = parse(body).map_err(unparsable)?;
     if state.is_empty() {
         return Err(Refusal::invalid("state: cannot be blank."));
