@@ -5,7 +5,9 @@
     reason = "doc comments here are the help texts, printed as they are"
 )]
 
-use clap::Parser;
+use std::ffi::OsString;
+
+use clap::{Parser, Subcommand};
 
 /// The CSI node plugin for gluster-block.
 ///
@@ -15,6 +17,10 @@ use clap::Parser;
 #[derive(Debug, Clone, Parser)]
 #[command(name = "csi-node", version, max_term_width = 100)]
 pub struct Args {
+    /// What to do instead of serving.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
     /// Where kubelet finds this plugin: a Unix socket, as unix:/path or /path.
     ///
     /// A socket that an earlier run left there is removed; any other file is not.
@@ -132,4 +138,16 @@ pub struct Args {
     /// They are then the host's own and fit the version of its daemons. Needs the host's process namespace.
     #[arg(long, env = "GBCSI_HOST_PROCESS", value_name = "PID")]
     pub host_process: Option<String>,
+}
+
+/// What this program does for itself in a child process.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// Looks what a device carries. For the plugin's own use: a question to a device may hang, and a process can be killed.
+    #[command(hide = true)]
+    ProbeDevice {
+        /// As [`host`](crate::host) makes them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
 }

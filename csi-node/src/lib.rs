@@ -6,7 +6,7 @@
 //!             ◄ respond
 //! ```
 //!
-//! - [`args`], [`config`], [`app`]: what was typed, what is true, and the process around it.
+//! - [`args`], [`config`], [`app`], [`process`]: what was typed, what is true, and the process around it.
 //! - [`rpc`]: messages in and out. It sees no device and decides nothing.
 //! - [`ops`]: what to do, in pure functions, and the loops that do it.
 //! - [`record`]: what the node remembers of a volume, on disk.
@@ -17,5 +17,6 @@ pub mod args;
 pub mod config;
 pub mod host;
 pub mod ops;
+pub mod process;
 pub mod record;
 pub mod rpc;
