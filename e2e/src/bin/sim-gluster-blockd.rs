@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
-use e2e::sim::gluster_block::{DaemonConfig, run_daemon};
+use clap::{Parser, ValueEnum};
+use e2e::sim::gluster_block::{DaemonConfig, Sockets, run_daemon};
 use proto::error::Chain;
 
 /// Plays gluster-blockd on a storage host: real LIO targets on a real GlusterFS volume.
@@ -69,6 +69,16 @@ struct Args {
     /// Export without a write-back cache: every write waits for the volume.
     #[arg(long)]
     write_through: bool,
+    /// Sockets to open: `local` plays a host without rpcbind, `hosts` one whose main process was killed.
+    #[arg(long, value_enum, default_value_t = Serve::Both)]
+    serve: Serve,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Serve {
+    Both,
+    Local,
+    Hosts,
 }
 
 fn main() -> ExitCode {
@@ -107,5 +117,10 @@ fn config(args: Args) -> DaemonConfig {
         stopped_delay: seconds(args.stopped_delay),
         eviction_delay: seconds(args.eviction_delay),
         write_back: !args.write_through,
+        sockets: match args.serve {
+            Serve::Both => Sockets::Both,
+            Serve::Local => Sockets::Local,
+            Serve::Hosts => Sockets::Hosts,
+        },
     }
 }

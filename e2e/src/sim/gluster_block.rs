@@ -37,4 +37,4 @@ mod volumes;
 mod xdr;
 
 pub use cli::{CliPaths, run as run_cli};
-pub use daemon::{DaemonConfig, DaemonError, run as run_daemon};
+pub use daemon::{DaemonConfig, DaemonError, Sockets, run as run_daemon};

@@ -6,6 +6,7 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
+mod client;
 mod faults;
 mod lifecycle;
 mod outages;

@@ -53,6 +53,20 @@ pub struct DaemonConfig {
     pub eviction_delay: Duration,
     /// Whether exports report a write-back cache.
     pub write_back: bool,
+    /// Which of its sockets the daemon opens.
+    pub sockets: Sockets,
+}
+
+/// The sockets of a daemon of which one half may be gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sockets {
+    /// A healthy daemon.
+    Both,
+    /// "Without rpcbind the TCP child exits but the parent lives: `list`/`info` work while every create involving the
+    /// node fails with `-107`" (reference §5.3).
+    Local,
+    /// "Parent killed hard leaves the child serving 24010" (reference §5.3).
+    Hosts,
 }
 
 /// Why the daemon does not run.
@@ -119,14 +133,18 @@ pub fn run(config: &DaemonConfig) -> Result<(), DaemonError> {
             timeout: config.remote_timeout,
         },
     };
-    let tcp = TcpListener::bind(config.listen).map_err(prepare(&config.listen))?;
-    let unix = bind_unix(&config.socket)?;
     tracing::info!(socket = %config.socket.display(), listen = %config.listen, "serving");
     // Two loops that do not wait for one another (reference §3.5); the daemon ends with the first that breaks.
     let (broken, outcome) = std::sync::mpsc::channel();
     let also_broken = broken.clone();
-    thread::spawn(move || broken.send(serve_tcp(&tcp, host)));
-    thread::spawn(move || also_broken.send(serve_unix(&unix, cli)));
+    if config.sockets != Sockets::Local {
+        let tcp = TcpListener::bind(config.listen).map_err(prepare(&config.listen))?;
+        thread::spawn(move || broken.send(serve_tcp(&tcp, host)));
+    }
+    if config.sockets != Sockets::Hosts {
+        let unix = bind_unix(&config.socket)?;
+        thread::spawn(move || also_broken.send(serve_unix(&unix, cli)));
+    }
     match outcome.recv() {
         Ok(error) => Err(DaemonError::Serve(error)),
         Err(_) => Ok(()),

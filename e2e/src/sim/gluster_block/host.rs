@@ -38,14 +38,12 @@ impl Program for HostProgram {
         let (verb, block) = (call.verb(), call.block().to_owned());
         let reply = match self.faults.pass(verb, "host", &block) {
             Ok(()) => self.act(&call),
-            Err(Struck::Fail) => Reply::new(255, "failed by a fault"),
+            Err(Struck::Fail) => Reply::new(255, call.failed()),
             Err(Struck::Abandon) => return None,
         };
         match self.faults.pass(verb, "host-end", &block) {
             Ok(()) => Some(Answer::Success(reply.encode())),
-            Err(Struck::Fail) => Some(Answer::Success(
-                Reply::new(255, "failed by a fault").encode(),
-            )),
+            Err(Struck::Fail) => Some(Answer::Success(Reply::new(255, call.failed()).encode())),
             Err(Struck::Abandon) => None,
         }
     }
@@ -61,6 +59,18 @@ impl HostCall {
             Self::Resize { .. } => "resize",
             Self::Create(_) => "create",
             Self::Reload { .. } => "reload",
+        }
+    }
+
+    /// What a host says when it cannot do it (reference §2.3: `failed to configure on IP configure failed`).
+    fn failed(&self) -> &'static str {
+        match self {
+            Self::Delete { .. } => "delete failed",
+            Self::Auth { .. } | Self::Resize { .. } => "modify failed",
+            Self::Version => "version failed",
+            Self::Replace { .. } => "replace portal failed",
+            Self::Create(_) => "configure failed",
+            Self::Reload { .. } => "reload failed",
         }
     }
 

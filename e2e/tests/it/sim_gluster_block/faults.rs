@@ -14,7 +14,7 @@ fn a_host_that_fails_is_rolled_back_and_named() {
     let said = cluster.create("hostvol/b1", 3);
     assert_eq!(said.exit, 255);
     let line = format!(
-        "failed to configure on {} failed by a fault",
+        "failed to configure on {} configure failed",
         cluster.address(1)
     );
     assert_eq!(said.text("errMsg"), line);

@@ -190,3 +190,15 @@ fn a_daemon_that_is_killed_leaves_a_stale_socket() {
     cluster.boot(0, &[]);
     cluster.run(0, "list hostvol --json").succeeded();
 }
+
+#[test]
+fn half_a_daemon_answers_one_socket_only() {
+    // reference §5.3
+    let mut cluster = Cluster::start(2);
+    cluster.kill(1);
+    cluster.boot(1, &["--serve", "local"]);
+    cluster.run(1, "list hostvol --json").succeeded();
+    assert!(!version_answers(&cluster.address(1)));
+    let said = cluster.create("hostvol/b1", 2);
+    assert!(said.text("errMsg").contains("returned -107"), "{said:?}");
+}
