@@ -1,6 +1,8 @@
 //! The system tests: the simulators against their references, and what holds for the workspace.
 
 #[cfg(test)]
+mod lab;
+#[cfg(test)]
 mod sim_gluster_block;
 #[cfg(test)]
 mod sim_heketi;
