@@ -279,14 +279,14 @@ impl HostProgram {
         started: Instant,
         patience: Duration,
     ) -> io::Result<()> {
-        let volume = object.volume().ok_or(io::ErrorKind::InvalidData)?;
-        while let Err(error) = self.volumes.reach(volume) {
+        // Bricks may connect well after the mount: until then there is no file to be had, which is not "no file".
+        while let Err(error) = self.load(object, target) {
             if error.kind() == io::ErrorKind::NotFound || started.elapsed() > patience {
                 return Err(error);
             }
             std::thread::sleep(Duration::from_millis(500));
         }
-        self.load(object, target)
+        Ok(())
     }
 }
 

@@ -128,6 +128,7 @@ impl Volumes {
         fs::create_dir_all(&self.source.mounts)?;
         let guard = fs::File::create(self.source.mounts.join(".lock"))?;
         rustix::fs::flock(&guard, FlockOperation::LockExclusive)?;
+        self.forget_deleted()?;
         let id_file = self.source.mounts.join(format!(".{name}.id"));
         let is_same = fs::read_to_string(&id_file).is_ok_and(|id| id == note.id);
         if is_same && is_fuse(&path) {
@@ -143,6 +144,22 @@ impl Volumes {
             return Err(io::Error::other("the mount command left no mount"));
         }
         fs::write(id_file, &note.id)
+    }
+}
+
+impl Volumes {
+    /// Takes away the mounts of volumes that glusterd no longer knows: each holds a client process.
+    fn forget_deleted(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.source.mounts)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with('.') || self.note(&name).is_some() {
+                continue;
+            }
+            while rustix::mount::unmount(entry.path(), UnmountFlags::DETACH).is_ok() {}
+            let _in_use = fs::remove_dir(entry.path());
+        }
+        Ok(())
     }
 }
 
