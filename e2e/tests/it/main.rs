@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod lab;
 #[cfg(test)]
+mod lab_gluster_block;
+#[cfg(test)]
 mod sim_gluster_block;
 #[cfg(test)]
 mod sim_heketi;
