@@ -316,6 +316,7 @@ impl Lab {
         network.map_err(LabError::Program)?;
         keys?;
         for guest in &self.guests {
+            guest.make_disks().await.map_err(LabError::Guest)?;
             guest.boot().map_err(LabError::Guest)?;
         }
         let storage: Vec<_> = self.storage().cloned().collect();

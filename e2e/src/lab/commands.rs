@@ -303,6 +303,8 @@ impl Guest {
                 guest: self.name().to_owned(),
             });
         }
+        // Longer than the caller's own limit, so that a guest that hangs is told from one that refuses.
+        let limit = limit + Duration::from_secs(1);
         let connected = self.inner.namespace.connect(self.agent(), limit).await;
         connected.map_err(|source| self.unreachable(source))
     }

@@ -180,6 +180,28 @@ impl Guest {
         self.wait_ready(BOOT_LIMIT).await
     }
 
+    /// Makes its disks, which take no room until they are written.
+    pub(super) async fn make_disks(&self) -> Result<(), GuestError> {
+        if self.inner.role == Role::Storage {
+            let template = self.inner.record.storage_image.with_file_name("bricks.img");
+            let copy = Program::new("cp").args(["--sparse=always"]);
+            let copy = copy.args([&template, &self.disk("bricks")]).output().await;
+            copy.map_err(self.program())?;
+            let spare = self.disk("spare");
+            let made = fs::File::create(&spare).and_then(|file| file.set_len(8 << 30));
+            made.map_err(self.at(&spare))?;
+        }
+        Ok(())
+    }
+
+    fn disk(&self, kind: &str) -> PathBuf {
+        self.inner
+            .folder
+            .path()
+            .join("disks")
+            .join(format!("{}.{kind}", self.name()))
+    }
+
     /// Starts booting it.
     pub(super) fn boot(&self) -> Result<(), GuestError> {
         let inner = &self.inner;
@@ -188,21 +210,19 @@ impl Guest {
             Role::Storage => &inner.record.storage_image,
             Role::Node => &inner.record.node_image,
         };
-        let disk = |kind: &str| folder.join("disks").join(format!("{name}.{kind}"));
         let mut program = inner.namespace.program("linux.uml").args([
             format!("mem={}M", inner.record.memory),
             format!("umid={name}"),
             format!("uml_dir={}/", folder.join("uml").display()),
-            format!("ubd0={},{}", disk("cow").display(), image.display()),
+            format!("ubd0={},{}", self.disk("cow").display(), image.display()),
         ]);
         if inner.role == Role::Storage {
             for (unit, kind) in [(1, "bricks"), (2, "spare")] {
-                let path = disk(kind);
-                sparse(&path).map_err(self.at(&path))?;
+                let path = self.disk(kind);
                 program = program.args([format!("ubd{unit}={}", path.display())]);
             }
         }
-        program = program.args("root=/dev/ubda rw init=/sbin/labinit con=null con0=null,fd:1 ssl=null hostfs=/ panic=1 quiet".split(' '));
+        program = program.args("root=/dev/ubda rw init=/sbin/labinit con=null con0=null,fd:1 ssl=null hostfs=/ panic=1 quiet pty.legacy_count=0".split(' '));
         for network in [LAB_NETWORK, 1, 2] {
             program = program.args([format!(
                 "vec{network}:transport=tap,ifname={name}-{network},mac=02:77:00:00:{network:02}:{:02},depth=128,gro=1",
@@ -438,20 +458,6 @@ impl Guest {
             path,
             source,
         }
-    }
-}
-
-/// A disk that takes no room until it is written.
-fn sparse(path: &Path) -> io::Result<()> {
-    let file = fs::OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(path)?;
-    if file.metadata()?.len() == 0 {
-        file.set_len(8 << 30)
-    } else {
-        Ok(())
     }
 }
 

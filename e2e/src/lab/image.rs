@@ -59,8 +59,8 @@ pub const HELD_TOOLS: [&str; 10] = [
 ];
 /// The release of Debian that guests run. Programs built on the lab's machine run in guests when its C library is not newer.
 const RELEASE: &str = "bookworm";
-/// Raise it when the way an image is put together changes.
-const VERSION: &str = "1";
+/// The way an image is put together is part of its recipe.
+const CODE: &str = include_str!("image.rs");
 /// What was not used for so long is removed when something new is built.
 const KEPT_FOR: Duration = Duration::from_hours(24 * 7);
 
@@ -90,7 +90,7 @@ pub enum ImageError {
 /// A root image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// The file, an ext4 file system.
+    /// The file, an ext4 file system; beside it `bricks.img`, an empty xfs.
     pub path: PathBuf,
     /// True when its overlay brought `usr/sbin/gluster-blockd`.
     pub real_blockd: bool,
@@ -118,7 +118,7 @@ pub async fn image(cache: &Path, overlay: Option<&Path>) -> Result<Image, ImageE
     fs::create_dir_all(cache).map_err(at(cache))?;
     let _lock = lock(&cache.join("lock")).await?;
     let packages = hash([RELEASE.as_bytes(), PACKAGES.as_bytes()]);
-    let mut recipe = format!("{VERSION} {packages} {HELD_TOOLS:?} {REMOVED:?}");
+    let mut recipe = format!("{packages}\n{CODE}");
     for (name, text, mode) in FILES {
         let _ = write!(recipe, "\n{name} {mode:o}\n{text}");
     }
@@ -200,6 +200,7 @@ async fn build(
             fs::write(&marker, "").map_err(at(&marker))?;
         }
     }
+    bricks(&tree, &work.path().join("bricks.img")).await?;
     run(Program::new("mkfs.ext4")
         .args(["-q", "-F", "-E", "lazy_itable_init=0,root_owner=0:0", "-d"])
         .args([&tree, &work.path().join("root.img")])
@@ -209,6 +210,28 @@ async fn build(
     fs::rename(work.path(), place).map_err(at(place))?;
     let _ = work.keep();
     Ok(())
+}
+
+/// The file system that every storage guest begins with, made by the guests' own tools.
+async fn bricks(tree: &Path, place: &Path) -> Result<(), ImageError> {
+    let inside = tree.join("bricks.img");
+    File::create(&inside)
+        .and_then(|file| file.set_len(8 << 30))
+        .map_err(at(&inside))?;
+    run(Program::new("chroot").args([tree]).args([
+        "/usr/lib/lab/real/mkfs.xfs",
+        "-q",
+        "-i",
+        "size=512",
+        "/bricks.img",
+    ]))
+    .await?;
+    run(Program::new("cp")
+        .args(["--sparse=always"])
+        .args([&inside])
+        .args([place]))
+    .await?;
+    fs::remove_file(&inside).map_err(at(&inside))
 }
 
 /// Puts the lab's own files into an unpacked root.
@@ -226,6 +249,29 @@ fn furnish(tree: &Path) -> Result<(), ImageError> {
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&path)(error)),
             _ => {}
+        }
+    }
+    for name in [
+        "usr/lib/modules",
+        "lab/bin",
+        "lab/conf",
+        "lab/share",
+        "bricks",
+        "etc/target",
+        "etc/sysconfig",
+        "var/log/glusterfs",
+    ] {
+        let path = tree.join(name);
+        fs::create_dir_all(&path).map_err(at(&path))?;
+    }
+    for (name, target) in [
+        ("etc/hosts", "/lab/conf/hosts"),
+        ("etc/iscsi/iscsid.conf", "/lab/conf/iscsid.conf"),
+    ] {
+        let path = tree.join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&path)(error)),
+            _ => std::os::unix::fs::symlink(target, &path).map_err(at(&path))?,
         }
     }
     let real = tree.join("usr/lib/lab/real");

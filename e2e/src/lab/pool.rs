@@ -24,13 +24,25 @@ pub(super) async fn join(storage: &[Guest]) -> Result<(), LabError> {
         )
         .await?;
     }
+    // All at once: a command of gluster's takes a second on a busy machine.
+    let mut looks = tokio::task::JoinSet::new();
     for guest in storage {
-        let argv = ["gluster", "--mode=script", "peer", "status"];
-        let connected =
-            |text: &str| text.matches("Peer in Cluster (Connected)").count() == others.len();
-        retry(start, guest, &argv, connected).await?;
+        let (guest, others) = (guest.clone(), others.len());
+        looks.spawn(async move { sees(start, &guest, others).await });
+    }
+    while let Some(seen) = looks.join_next().await {
+        seen.map_err(|error| LabError::Pool {
+            reason: error.to_string(),
+        })??;
     }
     Ok(())
+}
+
+/// Waits until a guest sees so many others connected.
+async fn sees(start: Instant, guest: &Guest, others: usize) -> Result<(), LabError> {
+    let argv = ["gluster", "--mode=script", "peer", "status"];
+    let connected = |text: &str| text.matches("Peer in Cluster (Connected)").count() == others;
+    retry(start, guest, &argv, connected).await
 }
 
 async fn retry(

@@ -316,6 +316,64 @@ async fn the_storage_guests_form_one_pool_and_open_to_the_labs_key() {
     }
 }
 
+#[tokio::test]
+async fn guests_have_the_kernel_parts_and_daemons_of_their_role() {
+    let (lab, _turn) = lab().await;
+    for guest in lab.storage() {
+        guest.run("mkdir -p /sys/kernel/config/target/iscsi /sys/kernel/config/target/core/fileio_0; rmdir /sys/kernel/config/target/core/fileio_0").await.unwrap();
+        guest
+            .run("grep -q fuse /proc/filesystems && mountpoint -q /bricks && pgrep -x glusterd")
+            .await
+            .unwrap();
+    }
+    for guest in lab.nodes() {
+        let sessions = guest.exec(["iscsiadm", "-m", "session"]).await.unwrap();
+        assert_eq!(
+            sessions.code, 21,
+            "no session is no failure to ask: {}",
+            sessions.stderr
+        );
+        let status = guest.run("multipathd show status").await.unwrap();
+        assert!(status.contains("path checker states"), "{status}");
+        guest
+            .run("test -d /sys/module/dm_multipath && test -d /sys/module/iscsi_tcp")
+            .await
+            .unwrap();
+        let name = guest
+            .run("cat /etc/iscsi/initiatorname.iscsi")
+            .await
+            .unwrap();
+        assert_eq!(name, format!("InitiatorName={}", guest.initiator()));
+    }
+}
+
+#[tokio::test]
+async fn the_daemon_of_a_storage_guest_is_another_after_a_restart() {
+    let (lab, _turn) = lab().await;
+    let guest = lab.guest("s1").unwrap();
+    let daemon = "pid=$(cat /run/lab/blockd.pid); test -d /proc/$pid; echo $pid";
+    let before = guest.run(daemon).await.unwrap();
+    guest.run("/usr/lib/lab/blockd restart").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let after = guest.run(daemon).await.unwrap();
+    assert_ne!(before, after);
+    assert_eq!(
+        guest
+            .exec(["test", "-d", &format!("/proc/{before}")])
+            .await
+            .unwrap()
+            .code,
+        1
+    );
+    assert!(
+        guest
+            .run("gluster-block version")
+            .await
+            .unwrap()
+            .contains("gluster-block")
+    );
+}
+
 /// True when neither a folder, nor a namespace, nor a process of that lab is left.
 async fn nothing_is_left_of(id: &str) -> bool {
     let folder = Path::new("/tmp/gbcsi").join(id);
