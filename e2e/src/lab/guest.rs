@@ -235,6 +235,8 @@ impl Guest {
             "node"
         };
         let console = inner.folder.console(name);
+        // So that nobody prunes the image meanwhile.
+        let _ = fs::write(image.with_file_name("used"), "");
         // A guest that was killed leaves its control folder, and the next one would take another name.
         let _ = fs::remove_file(folder.join("uml").join(name).join("pid"));
         let _ = fs::remove_file(folder.join("uml").join(name).join("mconsole"));

@@ -62,7 +62,7 @@ const RELEASE: &str = "bookworm";
 /// The way an image is put together is part of its recipe.
 const CODE: &str = include_str!("image.rs");
 /// What was not used for so long is removed when something new is built.
-const KEPT_FOR: Duration = Duration::from_hours(24 * 7);
+const KEPT_FOR: Duration = Duration::from_hours(24 * 3);
 
 /// Why there is no image.
 #[derive(Debug, thiserror::Error)]
@@ -191,6 +191,10 @@ async fn build(
     let work = workplace(cache)?;
     if let Some(overlay) = overlay {
         untar(overlay, &tree).await?;
+        run(Program::new("chroot")
+            .args([&tree])
+            .args(["/sbin/ldconfig"]))
+        .await?;
         if tree
             .join("usr/sbin/gluster-blockd")
             .try_exists()
