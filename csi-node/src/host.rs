@@ -17,11 +17,23 @@ pub use self::seen::{
     MountOptions, PathDevice, Proof, Session, SessionState, TargetKind, Usage,
 };
 
+pub mod bounded;
+pub mod command;
+pub mod devices;
 mod error;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;
+pub mod filesystems;
+pub mod iscsiadm;
+pub mod linux;
+pub mod mountinfo;
+pub mod mounts;
+pub mod multipath;
 pub mod paths;
+pub mod probe;
+pub mod records;
 mod seen;
+pub mod sysfs;
 
 /// Everything an operation may see of, or do to, this host.
 ///

@@ -1,0 +1,309 @@
+//! Sessions, paths and maps as sysfs shows them, found by number and identity and never by name or udev link (W20).
+
+use std::path::Path;
+
+use blockd_client::vocabulary::{Capacity, Iqn, Portal, Wwid};
+
+use super::sysfs::Sysfs;
+use super::{HostError, Map, PathDevice, Session, SessionState};
+
+/// sysfs counts sizes in sectors of 512 bytes, whatever the device's own block size.
+const SECTOR: u64 = 512;
+
+/// A session of any target.
+struct AnySession {
+    sid: u32,
+    host: u32,
+    target: String,
+    portal: Option<Portal>,
+    state: SessionState,
+}
+
+/// Every session to a gluster-block target. One whose files cannot be read is going away and is skipped (S14).
+///
+/// # Errors
+///
+/// The list itself cannot be read.
+pub fn sessions(sysfs: &Sysfs) -> Result<Vec<Session>, HostError> {
+    let ours = any_sessions(sysfs)?.into_iter().filter_map(|session| {
+        Some(Session {
+            sid: session.sid,
+            host: session.host,
+            iqn: session.target.parse::<Iqn>().ok()?,
+            portal: session.portal?,
+            state: session.state,
+        })
+    });
+    Ok(ours.collect())
+}
+
+fn any_sessions(sysfs: &Sysfs) -> Result<Vec<AnySession>, HostError> {
+    let names = sysfs.names("class/iscsi_session")?;
+    Ok(names
+        .iter()
+        .filter_map(|name| session(sysfs, name))
+        .collect())
+}
+
+fn session(sysfs: &Sysfs, name: &str) -> Option<AnySession> {
+    let base = Path::new("class/iscsi_session").join(name);
+    let read = |file: &str| sysfs.read(base.join(file)).ok().flatten();
+    let state = match read("state").unwrap_or_default().as_str() {
+        "LOGGED_IN" => SessionState::LoggedIn,
+        "FAILED" => SessionState::Failed,
+        "FREE" => SessionState::Free,
+        other => SessionState::Other(other.to_owned()),
+    };
+    // …/hostH/sessionN is the device, hostH the SCSI host.
+    let device = sysfs.resolve(base.join("device"))?;
+    let host = number(device.parent()?, "host")?;
+    Some(AnySession {
+        sid: name.strip_prefix("session")?.parse().ok()?,
+        host,
+        target: read("targetname")?,
+        portal: portal(sysfs, &base),
+        state,
+    })
+}
+
+/// The portal of a session's connection; the persistent address is the one that was asked for.
+fn portal(sysfs: &Sysfs, session: &Path) -> Option<Portal> {
+    let device = session.join("device");
+    let connection = sysfs
+        .names(&device)
+        .ok()?
+        .into_iter()
+        .find(|name| name.starts_with("connection"))?;
+    let base = device
+        .join(&connection)
+        .join("iscsi_connection")
+        .join(&connection);
+    let address = sysfs.read(base.join("persistent_address")).ok()??;
+    let port = sysfs.read(base.join("persistent_port")).ok()??;
+    format!("{address}:{port}").parse().ok()
+}
+
+/// LUN 0 of each of these sessions' SCSI hosts.
+///
+/// # Errors
+///
+/// An attribute is there and cannot be read.
+pub fn paths(sysfs: &Sysfs, sessions: &[Session]) -> Result<Vec<PathDevice>, HostError> {
+    let mut found = Vec::new();
+    for session in sessions {
+        // Channel, id and LUN are numbers of their own in the name: LUN 1 and LUN 11 cannot be mixed up (W21).
+        let blocks = format!("class/scsi_device/{}:0:0:0/device/block", session.host);
+        for name in sysfs.names(blocks)? {
+            found.extend(path_device(sysfs, &name)?);
+        }
+    }
+    Ok(found)
+}
+
+/// The disks that a map stands on.
+///
+/// # Errors
+///
+/// An attribute is there and cannot be read.
+pub fn slaves(sysfs: &Sysfs, map: &Map) -> Result<Vec<PathDevice>, HostError> {
+    let mut found = Vec::new();
+    for name in sysfs.names(format!("block/{}/slaves", map.name))? {
+        found.extend(path_device(sysfs, &name)?);
+    }
+    Ok(found)
+}
+
+/// One disk; `None` when it is gone.
+///
+/// # Errors
+///
+/// An attribute is there and cannot be read.
+pub fn path_device(sysfs: &Sysfs, name: &str) -> Result<Option<PathDevice>, HostError> {
+    let base = Path::new("block").join(name);
+    let Some(dev) = sysfs.parse(base.join("dev"))? else {
+        return Ok(None);
+    };
+    let Some(device) = sysfs.resolve(base.join("device")) else {
+        return Ok(None);
+    };
+    let hctl = device
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let Some(host) = hctl.split(':').next().and_then(|host| host.parse().ok()) else {
+        return Ok(None);
+    };
+    let session = any_sessions(sysfs)?
+        .into_iter()
+        .find(|session| session.host == host);
+    let wwid = sysfs.read(base.join("device/wwid"))?;
+    Ok(Some(PathDevice {
+        name: name.to_owned(),
+        dev,
+        host,
+        portal: session.as_ref().and_then(|session| session.portal),
+        target: session.map(|session| session.target),
+        wwid: wwid.as_deref().and_then(wwid_of_sysfs),
+        size: size(sysfs, &base)?,
+        read_only: flag(sysfs, &base.join("ro"))?,
+        state: sysfs.read(base.join("device/state"))?.unwrap_or_default(),
+        holders: sysfs.names(base.join("holders"))?,
+    }))
+}
+
+/// Every multipath map of a gluster-block identity.
+///
+/// # Errors
+///
+/// An attribute is there and cannot be read.
+pub fn maps(sysfs: &Sysfs) -> Result<Vec<Map>, HostError> {
+    let mut found = Vec::new();
+    for name in sysfs
+        .names("block")?
+        .into_iter()
+        .filter(|name| name.starts_with("dm-"))
+    {
+        let base = Path::new("block").join(&name);
+        let uuid = sysfs.read(base.join("dm/uuid"))?;
+        let Some(wwid) = uuid.and_then(|uuid| uuid.strip_prefix("mpath-")?.parse::<Wwid>().ok())
+        else {
+            continue;
+        };
+        let Some(dev) = sysfs.parse(base.join("dev"))? else {
+            continue;
+        };
+        found.push(Map {
+            dev,
+            wwid,
+            size: size(sysfs, &base)?,
+            read_only: flag(sysfs, &base.join("ro"))?,
+            suspended: flag(sysfs, &base.join("dm/suspended"))?,
+            slaves: sysfs.names(base.join("slaves"))?,
+            holders: sysfs.names(base.join("holders"))?,
+            name,
+        });
+    }
+    Ok(found)
+}
+
+/// sysfs writes `naa.6001405…`, multipath `36001405…` (W18).
+fn wwid_of_sysfs(text: &str) -> Option<Wwid> {
+    format!("3{}", text.strip_prefix("naa.")?).parse().ok()
+}
+
+fn size(sysfs: &Sysfs, base: &Path) -> Result<Capacity, HostError> {
+    let sectors: u64 = sysfs.parse(base.join("size"))?.unwrap_or(0);
+    Ok(Capacity::from_bytes(sectors.saturating_mul(SECTOR)))
+}
+
+fn flag(sysfs: &Sysfs, path: &Path) -> Result<bool, HostError> {
+    Ok(sysfs.read(path)?.as_deref() == Some("1"))
+}
+
+fn number(path: &Path, prefix: &str) -> Option<u32> {
+    path.file_name()?
+        .to_str()?
+        .strip_prefix(prefix)?
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const GBID: &str = "6f3c2a10-1111-4222-8333-abcdefabcdef";
+
+    /// A small tree as the kernel shows it: one session on host 3 with sda, and the map dm-0 on it.
+    fn tree() -> (tempfile::TempDir, Sysfs) {
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path);
+        let write = |path: &str, text: &str| {
+            fs::create_dir_all(at(path).parent().unwrap()).unwrap();
+            fs::write(at(path), text).unwrap();
+        };
+        let link = |from: &str, to: &str| {
+            fs::create_dir_all(at(from).parent().unwrap()).unwrap();
+            symlink(at(to), at(from)).unwrap();
+        };
+        let session = "devices/platform/host3/session1";
+        let class = format!("{session}/iscsi_session/session1");
+        write(
+            &format!("{class}/targetname"),
+            &format!("iqn.2016-12.org.gluster-block:{GBID}\n"),
+        );
+        write(&format!("{class}/state"), "LOGGED_IN\n");
+        link(&format!("{class}/device"), session);
+        link("class/iscsi_session/session1", &class);
+        let connection = format!("{session}/connection1:0/iscsi_connection/connection1:0");
+        write(&format!("{connection}/persistent_address"), "10.77.1.11\n");
+        write(&format!("{connection}/persistent_port"), "3260\n");
+        let lun = format!("{session}/target3:0:0/3:0:0:0");
+        write(&format!("{lun}/state"), "running\n");
+        write(
+            &format!("{lun}/wwid"),
+            "naa.60014056f3c2a10111142228333abcde\n",
+        );
+        write(&format!("{lun}/block/sda/dev"), "8:0\n");
+        write(&format!("{lun}/block/sda/size"), "2097152\n");
+        write(&format!("{lun}/block/sda/ro"), "0\n");
+        fs::create_dir_all(at(&format!("{lun}/block/sda/holders/dm-0"))).unwrap();
+        link(&format!("{lun}/block/sda/device"), &lun);
+        link("class/scsi_device/3:0:0:0/device", &lun);
+        link("block/sda", &format!("{lun}/block/sda"));
+        write(
+            "block/dm-0/dm/uuid",
+            "mpath-360014056f3c2a10111142228333abcde\n",
+        );
+        write("block/dm-0/dm/suspended", "0\n");
+        write("block/dm-0/dev", "253:0\n");
+        write("block/dm-0/size", "2097152\n");
+        fs::create_dir_all(at("block/dm-0/slaves/sda")).unwrap();
+        let sysfs = Sysfs::new(root.path());
+        (root, sysfs)
+    }
+
+    #[test]
+    fn a_session_its_path_and_its_map_are_found() {
+        let (_root, sysfs) = tree();
+        let sessions = sessions(&sysfs).unwrap();
+        assert_eq!(sessions.len(), 1);
+        assert_eq!(sessions[0].portal.to_string(), "10.77.1.11:3260");
+        let paths = paths(&sysfs, &sessions).unwrap();
+        assert_eq!(
+            (paths[0].name.as_str(), paths[0].size.bytes()),
+            ("sda", 1 << 30)
+        );
+        let maps = maps(&sysfs).unwrap();
+        assert_eq!(maps[0].slaves, ["sda"]);
+        assert_eq!(paths[0].wwid.as_ref(), Some(&maps[0].wwid));
+    }
+
+    // S14
+    #[test]
+    fn a_session_without_a_readable_connection_is_skipped() {
+        let (root, sysfs) = tree();
+        let connection =
+            "devices/platform/host3/session1/connection1:0/iscsi_connection/connection1:0";
+        fs::remove_file(root.path().join(connection).join("persistent_address")).unwrap();
+        assert!(sessions(&sysfs).unwrap().is_empty());
+    }
+
+    // W18
+    #[test]
+    fn identities_of_other_kinds_are_none_of_ours() {
+        for text in [
+            "t10.ATA",
+            "eui.0025385b71b0",
+            "naa.",
+            "naa.5000c500a1b2c3d4",
+            "",
+        ] {
+            assert_eq!(wwid_of_sysfs(text), None, "{text}");
+        }
+    }
+}
