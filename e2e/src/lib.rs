@@ -2,4 +2,6 @@
 
 pub mod kubernetes;
 pub mod lab;
+pub mod residue;
 pub mod sim;
+pub mod system;

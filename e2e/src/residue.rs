@@ -52,7 +52,12 @@ pub fn storage_script() -> String {
 /// The findings in a script's output.
 #[must_use]
 pub fn findings(output: &str) -> Vec<String> {
-    output.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    output
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 #[cfg(test)]
@@ -66,6 +71,9 @@ mod tests {
 
     #[test]
     fn every_line_is_a_finding() {
-        assert_eq!(findings("map mpatha\ndevice sda\n"), ["map mpatha", "device sda"]);
+        assert_eq!(
+            findings("map mpatha\ndevice sda\n"),
+            ["map mpatha", "device sda"]
+        );
     }
 }
