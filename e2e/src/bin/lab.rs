@@ -132,7 +132,7 @@ struct Up {
     #[arg(long)]
     owner: Option<u32>,
     /// Memory of a guest in MiB; taken only as it is used.
-    #[arg(long, default_value_t = 640)]
+    #[arg(long, default_value_t = 768)]
     memory: u32,
     /// Folder of host-built programs that guests see as /lab/bin [default: where `lab` is].
     #[arg(long)]

@@ -91,7 +91,7 @@ impl LabOptions {
                 .filter(|value| !value.is_empty())
                 .map(PathBuf::from),
             fast_timers: false,
-            memory: 640,
+            memory: 768,
             blockd,
             owner: Ownership::Caller,
         })

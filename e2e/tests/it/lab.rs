@@ -422,6 +422,24 @@ async fn a_second_lab_lives_beside_the_first_and_goes_with_its_killed_owner() {
 }
 
 #[tokio::test]
+async fn a_lab_goes_with_its_value() {
+    let id = format!("val-{}", std::process::id());
+    let mut options = LabOptions::new(&id).unwrap();
+    (options.storage, options.nodes) = (0, 1);
+    options.bin_dir = Path::new(env!("CARGO_BIN_EXE_lab"))
+        .parent()
+        .unwrap()
+        .to_owned();
+    let lab = Lab::up(options).await.unwrap();
+    assert!(lab.guest("n1").unwrap().is_running());
+    drop(lab);
+    wait_for("all is gone", Duration::from_secs(5), async || {
+        nothing_is_left_of(&id).await
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_lab_whose_builder_is_killed_while_it_boots_leaves_nothing() {
     let id = format!("cut-{}", std::process::id());
     let log = tempfile::NamedTempFile::new().unwrap();
