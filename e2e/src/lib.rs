@@ -1,5 +1,6 @@
 //! The lab, the simulators, the system tests, the demo and the benchmarks.
 
+pub mod heketi;
 pub mod kubernetes;
 pub mod lab;
 pub mod residue;

@@ -5,6 +5,8 @@ mod lab;
 #[cfg(test)]
 mod lab_gluster_block;
 #[cfg(test)]
+mod lab_heketi;
+#[cfg(test)]
 mod sim_gluster_block;
 #[cfg(test)]
 mod sim_heketi;
