@@ -1,4 +1,4 @@
-//! What was typed: every flag, its variable and its help. Nothing here is checked beyond being text or a number.
+//! What was typed: every flag, its variable and its help. Nothing here is checked beyond being text.
 
 #![expect(
     clippy::doc_markdown,
@@ -9,13 +9,18 @@ use clap::Parser;
 
 /// The CSI controller for gluster-block.
 ///
-/// Runs once in a cluster, beside the CSI sidecars. It owns block-hosting volumes, which it makes through heketi, makes
-/// blocks on them through the gluster-block command over ssh, and tells nodes what they need to attach them. It keeps no
-/// state of its own and may be restarted at any moment.
+/// Runs once in the cluster, beside external-provisioner, external-attacher and external-resizer. It makes hosting volumes
+/// through heketi, makes blocks on them by running gluster-block on the storage hosts over ssh, and tells nodes how to reach
+/// them. It keeps no state: it may be restarted at any moment. Secrets are given as files only.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "csi-controller", version, max_term_width = 100)]
+#[command(
+    name = "csi-controller",
+    version,
+    max_term_width = 100,
+    args_override_self = true
+)]
 pub struct Args {
-    /// Where the sidecars find this controller: a Unix socket, as unix:/path or /path.
+    /// Where the sidecars find this controller: a Unix socket, as unix:///path or /path.
     ///
     /// A socket that an earlier run left there is removed; any other file is not.
     #[arg(
@@ -35,7 +40,7 @@ pub struct Args {
     )]
     pub driver_name: String,
 
-    /// Who makes hosting volumes: heketi. (gd2 is not built into this version.)
+    /// Who makes hosting volumes: heketi.
     #[arg(
         long,
         env = "GBCSI_BACKEND",
@@ -44,116 +49,12 @@ pub struct Args {
     )]
     pub backend: String,
 
-    /// heketi's address, such as http://heketi.storage:8080.
-    #[arg(long, env = "GBCSI_HEKETI_URL", value_name = "URL", default_value = "")]
-    pub heketi_url: String,
-
-    /// heketi's user; only admin may make volumes.
-    #[arg(
-        long,
-        env = "GBCSI_HEKETI_USER",
-        value_name = "USER",
-        default_value = "admin"
-    )]
-    pub heketi_user: String,
-
-    /// File with that user's key. Leave it out when heketi runs without authentication.
-    #[arg(long, env = "GBCSI_HEKETI_KEY_FILE", value_name = "FILE")]
-    pub heketi_key_file: Option<String>,
-
-    /// heketi's clusters to use, by id and separated by commas; all when empty.
-    #[arg(
-        long,
-        env = "GBCSI_HEKETI_CLUSTERS",
-        value_name = "IDS",
-        default_value = ""
-    )]
-    pub heketi_clusters: String,
-
-    /// Size of a new hosting volume in GiB. 98 % of it can hold blocks; no block can be larger.
-    #[arg(
-        long,
-        env = "GBCSI_HOSTING_VOLUME_SIZE",
-        value_name = "GIB",
-        default_value = "100"
-    )]
-    pub hosting_volume_size: String,
-
-    /// What the names of this driver's hosting volumes begin with. Two drivers on one heketi need two prefixes.
-    #[arg(
-        long,
-        env = "GBCSI_HOSTING_VOLUME_PREFIX",
-        value_name = "PREFIX",
-        default_value = "gbcsi-"
-    )]
-    pub hosting_volume_prefix: String,
-
-    /// GlusterFS options of a new hosting volume, set in this order and separated by commas.
-    #[arg(
-        long,
-        env = "GBCSI_HOSTING_VOLUME_OPTIONS",
-        value_name = "OPTIONS",
-        default_value = "group gluster-block"
-    )]
-    pub hosting_volume_options: String,
-
-    /// User on the storage hosts, who may run gluster-block.
-    #[arg(
-        long,
-        env = "GBCSI_SSH_USER",
-        value_name = "USER",
-        default_value = "root"
-    )]
-    pub ssh_user: String,
-
-    /// ssh port of the storage hosts.
-    #[arg(
-        long,
-        env = "GBCSI_SSH_PORT",
-        value_name = "PORT",
-        default_value = "22"
-    )]
-    pub ssh_port: String,
-
-    /// File with the private key for the storage hosts, ed25519 or rsa, readable by its owner only.
-    #[arg(
-        long,
-        env = "GBCSI_SSH_KEY_FILE",
-        value_name = "FILE",
-        default_value = "/etc/gluster-block-csi/ssh/id"
-    )]
-    pub ssh_key_file: String,
-
-    /// File with the storage hosts' host keys, by address, as ssh-keyscan prints them. A host that is not in it is refused.
-    #[arg(
-        long,
-        env = "GBCSI_SSH_KNOWN_HOSTS",
-        value_name = "FILE",
-        default_value = "/etc/gluster-block-csi/ssh/known_hosts"
-    )]
-    pub ssh_known_hosts: String,
-
-    /// The gluster-block command on the storage hosts.
-    #[arg(
-        long,
-        env = "GBCSI_SSH_COMMAND",
-        value_name = "COMMAND",
-        default_value = "gluster-block"
-    )]
-    pub ssh_command: String,
-
-    /// The file with the keys that seal CHAP credentials for the nodes; the same keys as theirs.
-    ///
-    /// One key a line, ID:BASE64 of 32 bytes; the first seals, all open. Without it only volumes without CHAP can be attached.
-    #[arg(long, env = "GBCSI_SEALING_KEY_FILE", value_name = "FILE")]
-    pub sealing_key_file: Option<String>,
-
     /// Where /metrics, /livez, /readyz and /log-level are served, as IP:PORT; nowhere when empty.
     #[arg(
         long,
         env = "GBCSI_ADMIN_ADDRESS",
         value_name = "IP:PORT",
-        default_value = "127.0.0.1:9811"
+        default_value = ""
     )]
     pub admin_address: String,
 
@@ -174,4 +75,175 @@ pub struct Args {
         default_value = "info"
     )]
     pub log_level: String,
+
+    /// The file with the keys that seal CHAP credentials; the same keys as the nodes'.
+    ///
+    /// One key a line, ID:BASE64 of 32 bytes; the first one seals. Without it only volumes without CHAP can be made.
+    #[arg(long, env = "GBCSI_SEALING_KEY_FILE", value_name = "FILE")]
+    pub sealing_key_file: Option<String>,
+
+    /// Where heketi is: http://HOST:PORT or https://HOST:PORT.
+    #[arg(long, env = "GBCSI_HEKETI_URL", value_name = "URL", default_value = "")]
+    pub heketi_url: String,
+
+    /// heketi's user. Only admin can make hosting volumes.
+    #[arg(
+        long,
+        env = "GBCSI_HEKETI_USER",
+        value_name = "USER",
+        default_value = "admin"
+    )]
+    pub heketi_user: String,
+
+    /// The file with heketi's admin key.
+    #[arg(
+        long,
+        env = "GBCSI_HEKETI_KEY_FILE",
+        value_name = "FILE",
+        default_value = ""
+    )]
+    pub heketi_key_file: String,
+
+    /// The file with the certificate authority of heketi's certificate, in PEM; not needed for a public one.
+    #[arg(long, env = "GBCSI_HEKETI_CA_FILE", value_name = "FILE")]
+    pub heketi_ca_file: Option<String>,
+
+    /// How long one request to heketi may take.
+    #[arg(
+        long,
+        env = "GBCSI_HEKETI_TIMEOUT",
+        value_name = "TIME",
+        default_value = "30s"
+    )]
+    pub heketi_timeout: String,
+
+    /// How long heketi may take to make a hosting volume.
+    #[arg(
+        long,
+        env = "GBCSI_HEKETI_OPERATION_TIMEOUT",
+        value_name = "TIME",
+        default_value = "15min"
+    )]
+    pub heketi_operation_timeout: String,
+
+    /// The clusters of heketi to use, as ids separated by commas; all when empty.
+    ///
+    /// A storage class may choose among them with the parameter clusterids.
+    #[arg(
+        long,
+        env = "GBCSI_HEKETI_CLUSTERS",
+        value_name = "IDS",
+        default_value = ""
+    )]
+    pub heketi_clusters: String,
+
+    /// The size of a new hosting volume in GiB; more if a block needs more. Blocks can fill 98 % of it.
+    #[arg(
+        long,
+        env = "GBCSI_HOSTING_VOLUME_SIZE",
+        value_name = "GIB",
+        default_value = "100"
+    )]
+    pub hosting_volume_size: String,
+
+    /// The largest hosting volume in GiB, and so the largest block: 98 % of it.
+    #[arg(
+        long,
+        env = "GBCSI_HOSTING_VOLUME_MAX_SIZE",
+        value_name = "GIB",
+        default_value = "4096"
+    )]
+    pub hosting_volume_max_size: String,
+
+    /// The first part of the names of hosting volumes. It marks them as this driver's: do not change it later.
+    #[arg(
+        long,
+        env = "GBCSI_HOSTING_VOLUME_PREFIX",
+        value_name = "TEXT",
+        default_value = "gbcsi"
+    )]
+    pub hosting_volume_prefix: String,
+
+    /// More options of new hosting volumes, after "group gluster-block", as heketi takes them: "KEY VALUE", separated by commas.
+    #[arg(
+        long,
+        env = "GBCSI_HOSTING_VOLUME_OPTIONS",
+        value_name = "OPTIONS",
+        default_value = ""
+    )]
+    pub hosting_volume_options: String,
+
+    /// The user to log in as on the storage hosts. gluster-block's socket is root's.
+    #[arg(
+        long,
+        env = "GBCSI_SSH_USER",
+        value_name = "USER",
+        default_value = "root"
+    )]
+    pub ssh_user: String,
+
+    /// The port of sshd on the storage hosts.
+    #[arg(
+        long,
+        env = "GBCSI_SSH_PORT",
+        value_name = "PORT",
+        default_value = "22"
+    )]
+    pub ssh_port: String,
+
+    /// The file with that user's private key, without a passphrase.
+    #[arg(
+        long,
+        env = "GBCSI_SSH_KEY_FILE",
+        value_name = "FILE",
+        default_value = ""
+    )]
+    pub ssh_key_file: String,
+
+    /// The file with the storage hosts' own keys, in the form of OpenSSH's known_hosts. Hosts that are not in it are refused.
+    #[arg(
+        long,
+        env = "GBCSI_SSH_KNOWN_HOSTS",
+        value_name = "FILE",
+        default_value = ""
+    )]
+    pub ssh_known_hosts: String,
+
+    /// The program on the storage hosts: gluster-block, or its path.
+    #[arg(
+        long,
+        env = "GBCSI_SSH_COMMAND",
+        value_name = "PROGRAM",
+        default_value = "gluster-block"
+    )]
+    pub ssh_command: String,
+
+    /// How long gluster-block may take to make, grow or fill a block.
+    ///
+    /// Filling 1 TiB can take half an hour. After this time the outcome is unknown, and is looked up at the next attempt.
+    #[arg(
+        long,
+        env = "GBCSI_BLOCK_TIMEOUT",
+        value_name = "TIME",
+        default_value = "15min"
+    )]
+    pub block_timeout: String,
+
+    /// How long gluster-block may take to answer a question.
+    #[arg(
+        long,
+        env = "GBCSI_QUERY_TIMEOUT",
+        value_name = "TIME",
+        default_value = "60s"
+    )]
+    pub query_timeout: String,
+
+    /// How long a request waits for others on the same hosting volume or host. What did not get its turn was not begun.
+    #[arg(
+        long,
+        env = "GBCSI_QUEUE_TIMEOUT",
+        value_name = "TIME",
+        default_value = "5min"
+    )]
+    pub queue_timeout: String,
 }

@@ -1,142 +1,197 @@
-//! What the controller remembers: sizes of blocks, open reservations, publications. All of it can be found out again,
-//! or is only what was promised in this run.
+//! What this process knows beyond what the backends tell: exact sizes, and room that is spoken for.
+//!
+//! Nothing here is needed for a right answer after a restart. Without it a block counts at the largest size that prints like
+//! its own, which only wastes a little; and a create that is still running in some gluster-blockd holds that hosting
+//! volume's lock, so that the listing a placement begins with waits for it.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use blockd_client::vocabulary::{Capacity, HostingVolume, NodeId, VolumeId};
+use blockd_client::BlockInfo;
+use blockd_client::vocabulary::{BlockName, Capacity, Gbid, HostAddress, HostingVolume, VolumeId};
+use tokio::time::Instant;
 
-/// A size as far as it is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Size {
-    /// To the byte: this run made or grew the block.
-    Exact(Capacity),
-    /// The largest that gluster-block would print so (C4).
-    AtMost(Capacity),
-}
+/// A reservation that nobody works on any more is given up after this long, if its block is not there then. Longer than any
+/// request that gluster-blockd could still be busy with.
+const ABANDONED: Duration = Duration::from_mins(30);
 
-impl Size {
-    /// The size to count with.
-    #[must_use]
-    pub fn bound(self) -> Capacity {
-        match self {
-            Self::Exact(size) | Self::AtMost(size) => size,
-        }
-    }
-}
-
-/// The memory; clones share it.
-#[derive(Debug, Clone, Default)]
+/// The one ledger of a process.
+#[derive(Debug, Default)]
 pub struct Ledger {
-    // Held for single reads and writes, never across an await.
-    state: Arc<Mutex<State>>,
+    // A std mutex: taken for single map operations, never across an await.
+    books: Mutex<Books>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    sizes: BTreeMap<VolumeId, Size>,
-    reserved: BTreeMap<VolumeId, Capacity>,
-    published: BTreeMap<VolumeId, BTreeMap<NodeId, bool>>,
+struct Books {
+    sizes: HashMap<VolumeId, Size>,
+    reservations: BTreeMap<VolumeId, Reservation>,
+}
+
+#[derive(Debug)]
+struct Size {
+    gbid: Gbid,
+    printed: String,
+    exact: Option<Capacity>,
+    noted: Instant,
+}
+
+impl Size {
+    /// From above, for accounts.
+    fn counted(&self) -> Option<Capacity> {
+        let largest = || Capacity::largest_printed_as(&self.printed);
+        self.exact.or_else(largest)
+    }
+
+    /// From below, for promises.
+    fn promised(&self) -> Option<Capacity> {
+        let smallest = || Capacity::smallest_printed_as(&self.printed);
+        self.exact.or_else(smallest)
+    }
+}
+
+/// Room that is spoken for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    /// How much.
+    pub size: Capacity,
+    /// The hosts that were chosen; none if a block only grows.
+    pub hosts: Vec<HostAddress>,
+    since: Instant,
 }
 
 impl Ledger {
-    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
-        act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Notes that a block of ours has exactly that size.
+    pub fn note_exact(&self, found: &BlockInfo, size: Capacity) {
+        let size = Size {
+            gbid: found.gbid,
+            printed: found.printed_size.clone(),
+            exact: Some(size),
+            noted: Instant::now(),
+        };
+        self.books().sizes.insert(found.id.clone(), size);
     }
 
-    /// The size of a block, if it is known.
+    /// Notes how a complete block's size was printed, and keeps its exact size if it still may be that. A half-made block may
+    /// print any size, and is not noted.
+    pub fn note_seen(&self, found: &BlockInfo) {
+        if !found.is_complete() {
+            return;
+        }
+        let mut books = self.books();
+        let exact = books
+            .sizes
+            .get(&found.id)
+            .filter(|known| known.gbid == found.gbid)
+            .and_then(|known| known.exact)
+            .filter(|exact| exact.may_print_as(&found.printed_size));
+        let size = Size {
+            gbid: found.gbid,
+            printed: found.printed_size.clone(),
+            exact,
+            noted: Instant::now(),
+        };
+        books.sizes.insert(found.id.clone(), size);
+    }
+
+    /// Forgets a block that is gone, and what was reserved for it.
+    pub fn note_absent(&self, id: &VolumeId) {
+        let mut books = self.books();
+        books.sizes.remove(id);
+        books.reservations.remove(id);
+    }
+
+    /// The exact size of a block, if this process knows it and what `info` shows agrees.
     #[must_use]
-    pub fn size(&self, id: &VolumeId) -> Option<Size> {
-        self.with(|state| state.sizes.get(id).copied())
+    pub fn exact(&self, found: &BlockInfo) -> Option<Capacity> {
+        self.books()
+            .sizes
+            .get(&found.id)
+            .filter(|known| known.gbid == found.gbid)
+            .and_then(|known| known.exact)
+            .filter(|exact| exact.may_print_as(&found.printed_size))
     }
 
-    /// The block is there with this size; a reservation for it is over. An exact size is not forgotten for a bound.
-    pub fn record(&self, id: &VolumeId, size: Size) {
-        self.with(|state| {
-            state.reserved.remove(id);
-            let known = state.sizes.get(id);
-            if !matches!((known, size), (Some(Size::Exact(_)), Size::AtMost(_))) {
-                state.sizes.insert(id.clone(), size);
-            }
-        });
+    /// What a block counts for, if it has been seen: its exact size, or the largest that prints the same.
+    #[must_use]
+    pub fn counted(&self, id: &VolumeId) -> Option<Capacity> {
+        self.books().sizes.get(id)?.counted()
     }
 
-    /// The block is proved absent.
-    pub fn forget(&self, id: &VolumeId) {
-        self.with(|state| {
-            state.sizes.remove(id);
-            state.reserved.remove(id);
-        });
+    /// What a block surely has, if it has been seen: its exact size, or the smallest that prints the same.
+    #[must_use]
+    pub fn promised(&self, id: &VolumeId) -> Option<Capacity> {
+        self.books().sizes.get(id)?.promised()
     }
 
-    /// Only these blocks of a hosting volume are there; sizes of others are forgotten, reservations stay.
-    pub fn retain(&self, volume: &HostingVolume, present: &BTreeSet<VolumeId>) {
-        self.with(|state| {
-            state
-                .sizes
-                .retain(|id, _| id.hosting_volume != *volume || present.contains(id));
-        });
+    /// The blocks on a hosting volume that were noted since then, and so may lack in a listing of that moment.
+    #[must_use]
+    pub fn noted_since(&self, volume: &HostingVolume, moment: Instant) -> Vec<VolumeId> {
+        let books = self.books();
+        let noted = books
+            .sizes
+            .iter()
+            .filter(|(id, size)| id.hosting_volume == *volume && size.noted >= moment);
+        noted.map(|(id, _)| id.clone()).collect()
     }
 
-    /// Sets space aside for a block that is about to be made or grown.
-    pub fn reserve(&self, id: &VolumeId, size: Capacity) {
-        self.with(|state| state.reserved.insert(id.clone(), size));
+    /// Speaks for room. A reservation that the block already has is replaced.
+    pub fn reserve(&self, id: &VolumeId, size: Capacity, hosts: Vec<HostAddress>) {
+        let reservation = Reservation {
+            size,
+            hosts,
+            since: Instant::now(),
+        };
+        self.books().reservations.insert(id.clone(), reservation);
     }
 
-    /// Gives up a reservation.
+    /// Gives room back. Only when the block is surely absent, or counted by its size.
     pub fn release(&self, id: &VolumeId) {
-        self.with(|state| state.reserved.remove(id));
+        self.books().reservations.remove(id);
     }
 
-    /// What blocks and reservations take on a hosting volume; a block that is being grown counts once, at the larger size.
+    /// Where an earlier attempt at this block may still be at work.
     #[must_use]
-    pub fn used(&self, volume: &HostingVolume) -> u64 {
-        self.with(|state| {
-            let on = |id: &VolumeId| id.hosting_volume == *volume;
-            let mut sizes: BTreeMap<&VolumeId, u64> = BTreeMap::new();
-            let known = state.sizes.iter().map(|(id, size)| (id, size.bound()));
-            let reserved = state.reserved.iter().map(|(id, size)| (id, *size));
-            for (id, size) in known.chain(reserved).filter(|(id, _)| on(id)) {
-                let entry = sizes.entry(id).or_default();
-                *entry = (*entry).max(size.bytes());
-            }
-            sizes
-                .values()
-                .fold(0_u64, |sum, size| sum.saturating_add(*size))
-        })
+    pub fn reservation_of(&self, block: &BlockName) -> Option<(VolumeId, Reservation)> {
+        let books = self.books();
+        books
+            .reservations
+            .iter()
+            .find(|(id, _)| id.block == *block)
+            .map(|(id, reservation)| (id.clone(), reservation.clone()))
     }
 
-    /// The nodes the volume was published to, with whether for reading only.
-    #[must_use]
-    pub fn published(&self, id: &VolumeId) -> BTreeMap<NodeId, bool> {
-        self.with(|state| state.published.get(id).cloned().unwrap_or_default())
-    }
-
-    /// The volume is published to the node.
-    pub fn publish(&self, id: &VolumeId, node: NodeId, read_only: bool) {
-        self.with(|state| {
-            state
-                .published
-                .entry(id.clone())
-                .or_default()
-                .insert(node, read_only);
+    /// What is reserved on a hosting volume. `listed` says which blocks are there: those that are count by their size
+    /// already, so only what their reservation is beyond it counts.
+    ///
+    /// Reservations that were abandoned, and whose blocks are not there, are given up.
+    pub fn reserved_on(
+        &self,
+        volume: &HostingVolume,
+        listed: impl Fn(&VolumeId) -> bool,
+    ) -> Capacity {
+        let mut books = self.books();
+        books.reservations.retain(|id, reservation| {
+            id.hosting_volume != *volume || listed(id) || reservation.since.elapsed() < ABANDONED
         });
+        let on_it = books
+            .reservations
+            .iter()
+            .filter(|(id, _)| id.hosting_volume == *volume);
+        let total = on_it.fold(0_u64, |sum, (id, reservation)| {
+            let counted = listed(id)
+                .then(|| books.sizes.get(id)?.counted())
+                .flatten()
+                .unwrap_or(Capacity::ZERO);
+            let beyond = reservation.size.checked_sub(counted);
+            sum.saturating_add(beyond.unwrap_or(Capacity::ZERO).bytes())
+        });
+        Capacity::from_bytes(total)
     }
 
-    /// The volume is no longer published to the node, or to any when none is named.
-    pub fn unpublish(&self, id: &VolumeId, node: Option<&NodeId>) {
-        self.with(|state| {
-            let Some(nodes) = state.published.get_mut(id) else {
-                return;
-            };
-            match node {
-                Some(node) => drop(nodes.remove(node)),
-                None => nodes.clear(),
-            }
-            if nodes.is_empty() {
-                state.published.remove(id);
-            }
-        });
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -144,28 +199,58 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn id(text: &str) -> VolumeId {
-        text.parse().unwrap()
+    const GIB: u64 = 1 << 30;
+
+    fn found(printed: &str) -> BlockInfo {
+        BlockInfo {
+            id: "hv/b".parse().unwrap(),
+            gbid: "7f9aa1b2-aba7-4c77-9a5b-02a3ed562b15".parse().unwrap(),
+            printed_size: printed.to_owned(),
+            ha: 1,
+            exported_on: vec!["10.0.0.1".parse().unwrap()],
+            failing: Vec::new(),
+            lagging: BTreeMap::new(),
+            password: None,
+        }
     }
 
     #[test]
-    fn a_block_that_is_being_grown_counts_once_at_its_larger_size() {
+    fn a_block_counts_at_its_exact_size_or_at_the_largest_that_prints_so() {
         let ledger = Ledger::default();
-        ledger.record(&id("hv/a"), Size::Exact(Capacity::from_bytes(10)));
-        ledger.reserve(&id("hv/a"), Capacity::from_bytes(30));
-        ledger.reserve(&id("hv/b"), Capacity::from_bytes(5));
-        ledger.reserve(&id("other/c"), Capacity::from_bytes(100));
-        assert_eq!(ledger.used(&id("hv/a").hosting_volume), 35);
+        let id = found("1.0 GiB").id;
+        assert_eq!(ledger.counted(&id), None);
+        ledger.note_seen(&found("1.0 GiB"));
+        assert!(ledger.counted(&id).unwrap().bytes() > GIB);
+        ledger.note_exact(&found("1.0 GiB"), Capacity::from_bytes(GIB));
+        ledger.note_seen(&found("1.0 GiB"));
+        assert_eq!(ledger.counted(&id), Some(Capacity::from_bytes(GIB)));
+        ledger.note_seen(&found("2.0 GiB"));
+        assert!(ledger.counted(&id).unwrap().bytes() > 2 * GIB);
+        assert_eq!(ledger.exact(&found("2.0 GiB")), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_abandoned_reservation_lives_for_half_an_hour_unless_its_block_is_there() {
+        let ledger = Ledger::default();
+        let id = found("1.0 GiB").id;
+        ledger.reserve(&id, Capacity::from_bytes(GIB), Vec::new());
+        let reserved = |listed: bool| ledger.reserved_on(&id.hosting_volume, |_| listed).bytes();
+        assert_eq!(reserved(false), GIB);
+        tokio::time::advance(ABANDONED).await;
+        assert_eq!(reserved(true), GIB);
+        assert_eq!(reserved(false), 0);
+        assert_eq!(reserved(true), 0);
     }
 
     #[test]
-    fn an_exact_size_is_not_forgotten_for_a_bound() {
+    fn a_listed_block_is_not_counted_twice() {
         let ledger = Ledger::default();
-        ledger.record(&id("hv/a"), Size::Exact(Capacity::from_bytes(10)));
-        ledger.record(&id("hv/a"), Size::AtMost(Capacity::from_bytes(11)));
+        let id = found("1.0 GiB").id;
+        ledger.note_exact(&found("1.0 GiB"), Capacity::from_bytes(GIB));
+        ledger.reserve(&id, Capacity::from_bytes(3 * GIB), Vec::new());
         assert_eq!(
-            ledger.size(&id("hv/a")),
-            Some(Size::Exact(Capacity::from_bytes(10)))
+            ledger.reserved_on(&id.hosting_volume, |_| true).bytes(),
+            2 * GIB
         );
     }
 }

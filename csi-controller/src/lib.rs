@@ -1,15 +1,25 @@
 //! The CSI controller for gluster-block: hosting volumes, placement, blocks and publication.
 //!
-//! One direction: `rpc` parses messages and answers, `ops` decides, the ports [`hosting`] and [`blocks`] act through heketi and through
-//! gluster-blockd. Nothing points back. The controller keeps nothing that it could not find out again (design.md C1): what
-//! it remembers is a cache of sizes and of publications.
+//! ```text
+//! gRPC ─► rpc ─► ops ─► ports: HostingVolumes ─► heketi
+//!         parse  decide        Blocks ─► queue ─► blockd-client ─► ssh
+//!         respond
+//! ```
+//!
+//! One direction. [`rpc`] alone sees CSI messages, adapters alone see HTTP and ssh, [`ops`] sees neither. What is decided is
+//! decided by pure functions: [`placement::place`], `ops::create::decide`, `ops::publish::decide`, `ops::expand::decide`.
+//!
+//! The process keeps nothing that it cannot lose: which blocks exist is asked of gluster-block at every call, names are
+//! derived from the requests. The [`ledger`] only makes what it knows more exact (sizes) or safer (reservations).
 
 pub mod app;
 pub mod args;
 pub mod blocks;
 pub mod config;
+pub mod error;
 pub mod hosting;
 pub mod ledger;
+pub mod metrics;
 pub mod ops;
 pub mod params;
 pub mod placement;

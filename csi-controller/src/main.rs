@@ -1,27 +1,22 @@
-//! `csi-controller`: arguments, settings, telemetry, then the app until a signal.
+//! The CSI controller: arguments, settings, logs, and then the composition root. Exit code 2 means wrong settings.
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
-use clap::Parser;
+use clap::Parser as _;
 use csi_controller::app;
 use csi_controller::args::Args;
 use csi_controller::config::Config;
 use proto::service::{shutdown, telemetry};
 
-/// Exit code for wrong settings (`EX_USAGE`).
-const USAGE: u8 = 64;
-
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let config = match Config::try_from(Args::parse()) {
         Ok(config) => config,
         Err(mistakes) => {
-            eprintln!("csi-controller: wrong settings:\n{mistakes}\nSee --help.");
-            return ExitCode::from(USAGE);
+            eprintln!("csi-controller cannot start:\n{mistakes}");
+            return ExitCode::from(2);
         }
     };
-    match start(config).await {
+    match run(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("csi-controller: {error:#}");
@@ -30,9 +25,13 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn start(config: Config) -> anyhow::Result<()> {
-    let log = telemetry::init(config.log_format, &config.log_filter).context("see --log-level")?;
-    let shutdown = shutdown::on_signals().context("cannot listen for signals")?;
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), "csi-controller");
-    app::run(config, log, shutdown).await
+#[tokio::main]
+async fn run(config: Config) -> anyhow::Result<()> {
+    let log = telemetry::init(config.log_format, &config.log_filter)?;
+    let shutdown = shutdown::on_signals()?;
+    let outcome = app::run(config, log, shutdown).await;
+    if let Err(error) = &outcome {
+        tracing::error!(error = format!("{error:#}"), "stopped");
+    }
+    outcome
 }

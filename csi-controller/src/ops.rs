@@ -1,213 +1,210 @@
-//! The operations: what each RPC means, decided over the two ports. No CSI message and no socket is seen here.
+//! The operations: what a volume's life consists of, above the ports and below the messages.
 //!
-//! | operation | finds what an earlier attempt left by | ends when |
+//! | operation | decided by | effects |
 //! |---|---|---|
-//! | create | the block's derived name on every hosting volume of ours | `info` shows it complete |
-//! | delete | `info` | `info` says it is gone |
-//! | publish | live sessions on the targets, and this run's memory | the context is made |
-//! | expand | `info` | no host lags |
+//! | [`create`] | `create::decide`, [`placement::place`](crate::placement::place) | hosting volume, block |
+//! | [`delete`] | | block |
+//! | [`publish`] | `publish::decide` | none outside this process |
+//! | [`expand`] | `expand::decide` | block |
+//! | [`list`], [`validate`], [`capacity`] | | none |
+//!
+//! Each may be killed at any point; repeating it ends the same way. An operation assumes that no other one works on the same
+//! block: whoever calls holds the guard of the block's name.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use blockd_client::vocabulary::{Capacity, HostAddress, SealingKeys, VolumeId};
-use blockd_client::{BlockInfo, Error as BlockError};
-use tokio::sync::{Mutex, OwnedMutexGuard};
-use tokio::task::JoinSet;
+use blockd_client::vocabulary::{Capacity, SealingKeys};
+use tokio::sync::Mutex;
 
-use crate::blocks::{Blocks, Turns};
-use crate::hosting::{Hosting, HostingVolumes, Ownership};
-use crate::ledger::{Ledger, Size};
+use crate::blocks::Blocks;
+use crate::error::OperationError;
+use crate::hosting::{ClusterId, HostingVolumes};
+use crate::ledger::Ledger;
+use crate::metrics::SpaceMetrics;
+use crate::params::Parameters;
+use crate::placement::Sizes;
 
 pub mod capacity;
 pub mod create;
 pub mod delete;
-mod error;
 pub mod expand;
 pub mod list;
+mod look;
 pub mod publish;
+mod room;
+pub mod validate;
 
-pub use error::OpError;
-
-/// How long an operation waits for its turn at a hosting volume before it says "try again".
-const TURN: Duration = Duration::from_mins(2);
-
-/// What the operator decided.
-#[derive(Debug, Clone)]
-pub struct Policy {
-    /// Size of a new hosting volume in GiB.
-    pub hosting_gib: u64,
-}
-
-/// The operations over a backend and gluster-block; clones share everything.
+/// The operations on these two backends. Clones share everything.
 #[derive(Debug)]
 pub struct Operations<H, B> {
-    inner: Arc<Inner<H, B>>,
+    pub(crate) hosting: Arc<H>,
+    pub(crate) blocks: Arc<B>,
+    shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
-struct Inner<H, B> {
-    hosting: H,
-    blocks: B,
+struct Shared {
     ledger: Ledger,
-    turns: Turns,
-    /// One placement decision at a time, the making of a hosting volume included.
-    placing: Mutex<()>,
+    publications: publish::Publications,
     keys: Option<SealingKeys>,
     policy: Policy,
+    spaces: SpaceMetrics,
+    /// Held from looking at the room there is to reserving some: one decision at a time.
+    placing: Mutex<()>,
+    /// Held while a hosting volume is made: one at a time, and whoever waited looks for room again first.
+    growing: Mutex<()>,
+}
+
+/// What the operator decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// The clusters to use; none means all.
+    pub clusters: Vec<ClusterId>,
+    /// Sizes of hosting volumes.
+    pub sizes: Sizes,
+    /// How long a placement waits for its turn.
+    pub turn: Duration,
 }
 
 impl<H, B> Clone for Operations<H, B> {
     fn clone(&self) -> Self {
         Self {
-            inner: Arc::clone(&self.inner),
+            hosting: Arc::clone(&self.hosting),
+            blocks: Arc::clone(&self.blocks),
+            shared: Arc::clone(&self.shared),
         }
     }
-}
-
-/// A block that was looked up.
-struct Located {
-    host: HostAddress,
-    info: BlockInfo,
-    // Held until the operation on the block has ended.
-    _turn: OwnedMutexGuard<()>,
 }
 
 impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
-    /// Operations with nothing remembered yet.
-    #[must_use]
-    pub fn new(hosting: H, blocks: B, keys: Option<SealingKeys>, policy: Policy) -> Self {
-        let inner = Inner {
-            hosting,
-            blocks,
+    /// Operations with an empty ledger, as after every start.
+    pub fn new(
+        hosting: H,
+        blocks: B,
+        keys: Option<SealingKeys>,
+        policy: Policy,
+        spaces: SpaceMetrics,
+    ) -> Self {
+        let shared = Shared {
             ledger: Ledger::default(),
-            turns: Turns::default(),
-            placing: Mutex::default(),
+            publications: publish::Publications::default(),
             keys,
             policy,
+            spaces,
+            placing: Mutex::default(),
+            growing: Mutex::default(),
         };
         Self {
-            inner: Arc::new(inner),
+            hosting: Arc::new(hosting),
+            blocks: Arc::new(blocks),
+            shared: Arc::new(shared),
         }
     }
 
-    /// The hosts of a hosting volume whose gluster-blockd listens, asked all at once.
-    async fn alive(&self, hosts: &[HostAddress]) -> Result<Vec<HostAddress>, BlockError> {
-        let mut pings = JoinSet::new();
-        for host in hosts.iter().copied() {
-            let this = self.clone();
-            pings.spawn(async move { (host, this.inner.blocks.ping(host).await) });
+    /// The clusters that a class may use: those it names, or all that the operator allows.
+    fn clusters(&self, class: &Parameters) -> Result<Vec<ClusterId>, OperationError> {
+        let allowed = &self.shared.policy.clusters;
+        let foreign = class.clusters.iter().find(|id| !allowed.contains(id));
+        match foreign {
+            Some(cluster) if !allowed.is_empty() => Err(OperationError::ClusterNotAllowed {
+                cluster: cluster.clone(),
+            }),
+            _ if class.clusters.is_empty() => Ok(allowed.clone()),
+            _ => Ok(class.clusters.clone()),
         }
-        let (mut alive, mut last) = (Vec::new(), None);
-        while let Some(Ok((host, answer))) = pings.join_next().await {
-            match answer {
-                Ok(()) => alive.push(host),
-                Err(error) => last = Some(error),
-            }
-        }
-        alive.sort_unstable();
-        match last {
-            Some(error) if alive.is_empty() => Err(error),
-            _ => Ok(alive),
-        }
-    }
-
-    /// One living host of a hosting volume, to speak through.
-    async fn reach(&self, hosting: &Hosting) -> Result<HostAddress, OpError> {
-        let no_host = |source: Option<BlockError>| OpError::NoHost {
-            hosting_volume: hosting.name.clone(),
-            source: source.map(Box::new),
-        };
-        let alive = self
-            .alive(&hosting.hosts)
-            .await
-            .map_err(|error| no_host(Some(error)))?;
-        alive.first().copied().ok_or_else(|| no_host(None))
-    }
-
-    async fn turn(&self, hosting: &Hosting) -> Result<OwnedMutexGuard<()>, OpError> {
-        let turn = self.inner.turns.take(&hosting.name, TURN).await;
-        turn.ok_or_else(|| OpError::Queue {
-            hosting_volume: hosting.name.clone(),
-        })
-    }
-
-    /// Finds a volume by its id, with its turn taken.
-    ///
-    /// | hosting volume | block | answer |
-    /// |---|---|---|
-    /// | ours | there | the block |
-    /// | ours | not there | `None` |
-    /// | absent | | `None` |
-    /// | somebody else's | | an error: its blocks are not ours to touch |
-    async fn locate(&self, id: &VolumeId) -> Result<Option<Located>, OpError> {
-        let found = self
-            .inner
-            .hosting
-            .find(&id.hosting_volume)
-            .await
-            .map_err(OpError::Backend)?;
-        let hosting = match found {
-            Ownership::Ours(hosting) => hosting,
-            Ownership::Foreign => return Err(OpError::Foreign { id: id.clone() }),
-            Ownership::Absent => return Ok(None),
-        };
-        let host = self.reach(&hosting).await?;
-        let turn = self.turn(&hosting).await?;
-        match self.inner.blocks.info(host, id).await {
-            Ok(info) => {
-                self.inner.ledger.record(id, bound(&info));
-                Ok(Some(Located {
-                    host,
-                    info,
-                    _turn: turn,
-                }))
-            }
-            Err(BlockError::BlockMissing { .. } | BlockError::VolumeMissing { .. }) => {
-                self.inner.ledger.forget(id);
-                Ok(None)
-            }
-            Err(error) => Err(OpError::block("look up", error)),
-        }
-    }
-
-    async fn existing(&self, id: &VolumeId) -> Result<Located, OpError> {
-        self.locate(id)
-            .await?
-            .ok_or_else(|| OpError::NotFound { id: id.clone() })
-    }
-
-    /// The blocks of a hosting volume; the ledger knows a size for each afterwards. Needs the turn.
-    async fn refresh(
-        &self,
-        hosting: &Hosting,
-        host: HostAddress,
-    ) -> Result<BTreeSet<VolumeId>, OpError> {
-        let failed = |error| OpError::block("list", error);
-        let names = self
-            .inner
-            .blocks
-            .list(host, &hosting.name)
-            .await
-            .map_err(failed)?;
-        let ids = names
-            .into_iter()
-            .map(|name| VolumeId::new(hosting.name.clone(), name));
-        let ids: BTreeSet<_> = ids.collect();
-        self.inner.ledger.retain(&hosting.name, &ids);
-        for id in ids.iter().filter(|id| self.inner.ledger.size(id).is_none()) {
-            match self.inner.blocks.info(host, id).await {
-                Ok(info) => self.inner.ledger.record(id, bound(&info)),
-                Err(BlockError::BlockMissing { .. }) => {}
-                Err(error) => return Err(failed(error)),
-            }
-        }
-        Ok(ids)
     }
 }
 
-/// The size to count a block with when all that is known is what gluster-block prints.
-fn bound(info: &BlockInfo) -> Size {
-    Size::AtMost(Capacity::largest_printed_as(&info.printed_size).unwrap_or(Capacity::ZERO))
+/// What a request says about size; both ends in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapacityRange {
+    /// At least that.
+    pub required: Option<Capacity>,
+    /// At most that.
+    pub limit: Option<Capacity>,
+}
+
+/// The size of a volume whose request leaves it open.
+pub const DEFAULT_SIZE: Capacity = Capacity::from_bytes(1 << 30);
+
+/// A size that cannot be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no multiple of {granularity} bytes lies within capacity_range: required {required}, limit {limit}"
+)]
+pub struct NoSuchSize {
+    required: Capacity,
+    limit: Capacity,
+    granularity: u64,
+}
+
+impl CapacityRange {
+    /// The smallest size in the range that is a multiple of `granularity`; the default, or what the limit leaves of it, where
+    /// nothing is required.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn choose(self, granularity: Capacity) -> Result<Capacity, NoSuchSize> {
+        let limit = self.limit.unwrap_or(Capacity::from_bytes(u64::MAX));
+        let floor = |size: Capacity| {
+            let over = size.bytes().checked_rem(granularity.bytes()).unwrap_or(0);
+            Capacity::from_bytes(size.bytes() - over)
+        };
+        let required = self.required.unwrap_or(DEFAULT_SIZE.min(floor(limit)));
+        let size = required.round_up(granularity).filter(|size| {
+            // CSI counts in signed numbers.
+            *size <= limit && *size > Capacity::ZERO && i64::try_from(size.bytes()).is_ok()
+        });
+        size.ok_or(NoSuchSize {
+            required,
+            limit,
+            granularity: granularity.bytes(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn range(required: Option<u64>, limit: Option<u64>) -> CapacityRange {
+        CapacityRange {
+            required: required.map(Capacity::from_bytes),
+            limit: limit.map(Capacity::from_bytes),
+        }
+    }
+
+    fn chosen(required: Option<u64>, limit: Option<u64>) -> Option<u64> {
+        let granularity = Capacity::from_bytes(512);
+        range(required, limit)
+            .choose(granularity)
+            .ok()
+            .map(Capacity::bytes)
+    }
+
+    #[test]
+    fn a_size_is_rounded_up_and_never_above_the_limit() {
+        assert_eq!(chosen(Some(1000), None), Some(1024));
+        assert_eq!(chosen(Some(1000), Some(1024)), Some(1024));
+        assert_eq!(chosen(Some(1000), Some(1023)), None);
+        assert_eq!(chosen(None, None), Some(1 << 30));
+        assert_eq!(chosen(None, Some(1500)), Some(1024));
+        assert_eq!(chosen(None, Some(100)), None);
+        assert_eq!(chosen(Some(u64::MAX), None), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_chosen_size_is_in_the_range(required in any::<Option<u64>>(), limit in any::<Option<u64>>(), shift in 0_u32..4) {
+            let granularity = Capacity::from_bytes(512 << shift);
+            if let Ok(size) = range(required, limit).choose(granularity) {
+                prop_assert!(size.bytes() >= required.unwrap_or(0) && size.bytes() <= limit.unwrap_or(u64::MAX));
+                prop_assert_eq!(size.bytes() % granularity.bytes(), 0);
+            }
+        }
+    }
 }

@@ -1,219 +1,222 @@
-//! Which hosting volume takes a new block, and which hosts export it. Pure: a snapshot in, a decision out.
+//! Which hosting volume a new block goes to, and which hosts export it. Pure: all facts come in one snapshot.
+//!
+//! Capacity never lies upward (C4): of a hosting volume 98 % count, because the file system on its bricks and gluster-block's
+//! own files need the rest; blocks count at their exact size where it is known and else at the largest size that
+//! prints the same; what others are about to make counts as made.
 
-use blockd_client::vocabulary::{Capacity, HostAddress};
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::hosting::Hosting;
+use blockd_client::vocabulary::{BlockName, Capacity, HostAddress, HostingVolume};
 
-/// A hosting volume as placement sees it.
-#[derive(Debug, Clone)]
-pub struct Candidate {
-    /// The volume.
-    pub hosting: Hosting,
-    /// Bytes that blocks and reservations take, never less than they really do.
-    pub used: u64,
-    /// Its hosts whose gluster-blockd listens.
-    pub alive: Vec<HostAddress>,
+use crate::hosting::{ClusterId, Room};
+
+/// A hosting volume and what is on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Space {
+    /// Its name.
+    pub volume: HostingVolume,
+    /// Its cluster.
+    pub cluster: ClusterId,
+    /// Its size as made.
+    pub size: Capacity,
+    /// What its blocks take, each counted from above.
+    pub used: Capacity,
+    /// What is reserved for blocks that are about to be made or to grow.
+    pub reserved: Capacity,
+    /// The hosts that can serve its blocks.
+    pub hosts: Vec<HostAddress>,
 }
 
-/// What to do about a new block.
+/// What is to be placed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The block.
+    pub block: BlockName,
+    /// Its size.
+    pub size: Capacity,
+    /// How many hosts shall export it.
+    pub ha: usize,
+    /// The clusters to use; none means all.
+    pub clusters: Vec<ClusterId>,
+}
+
+/// The facts to decide on.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Every hosting volume of ours.
+    pub spaces: Vec<Space>,
+    /// The hosts whose gluster-blockd answers.
+    pub alive: BTreeSet<HostAddress>,
+    /// Hosting volumes that turned out to be full although they should not be.
+    pub full: BTreeSet<HostingVolume>,
+    /// What the clusters have room for; only looked at where a new hosting volume is needed. None: not asked yet.
+    pub room: Option<Vec<Room>>,
+}
+
+/// Sizes of new hosting volumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// The usual one.
+    pub usual: Capacity,
+    /// The largest one.
+    pub largest: Capacity,
+}
+
+/// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
-    /// Make it there, on these hosts.
+    /// Make the block there.
     Place {
-        /// Index of the candidate.
-        candidate: usize,
-        /// The hosts, as many as wanted.
+        /// The hosting volume.
+        volume: HostingVolume,
+        /// The hosts, as many as asked for.
         hosts: Vec<HostAddress>,
     },
-    /// Make a hosting volume of this many GiB first.
-    Grow {
-        /// Its size.
-        gib: u64,
+    /// Ask the backend what room there is, and decide again.
+    AskForRoom,
+    /// Make a hosting volume of that size first.
+    CreateHostingVolume {
+        /// Whole GiB.
+        size: Capacity,
+        /// The clusters whose hosts suffice.
+        clusters: Vec<ClusterId>,
     },
-    /// No hosting volume that may be made could take it; this is the largest block that fits one.
+    /// No hosting volume could ever hold it.
     TooBig {
-        /// The limit.
-        limit: Capacity,
+        /// The largest block there can be.
+        largest: Capacity,
     },
-    /// More hosts are wanted than a hosting volume has.
+    /// There are not that many hosts.
     TooFewHosts {
-        /// How many there are.
+        /// How many there are at most.
         hosts: usize,
     },
-    /// Room is there, and too few hosts of it are alive now.
-    HostsDown {
-        /// The most that are alive on one volume with room.
+    /// Not enough of the hosts answer.
+    TooFewAlive {
+        /// How many of them do, at most.
         alive: usize,
     },
 }
 
-/// Bytes of a hosting volume that may hold blocks: 98 % (C4).
+/// The part of a hosting volume of this size that blocks may fill.
 #[must_use]
-pub fn usable(size: Capacity) -> u64 {
-    size.bytes() / 100 * 98
+pub fn usable(size: Capacity) -> Capacity {
+    let bytes = size.bytes();
+    // Divided first so that it cannot overflow; the rest is below one hundred.
+    Capacity::from_bytes(bytes / 100 * 98 + bytes % 100 * 98 / 100)
 }
 
-/// Bytes still free on a candidate.
-#[must_use]
-pub fn free(candidate: &Candidate) -> u64 {
-    usable(candidate.hosting.size).saturating_sub(candidate.used)
-}
-
-/// Decides where a block of `size` on `ha` hosts goes. Best fit: the volume with the least room that is enough, so
-/// that large blocks find room later; on equal room the first by name.
-///
-/// | a volume with room | has `ha` hosts | they are alive | decision |
-/// |---|---|---|---|
-/// | yes | yes | yes | `Place` |
-/// | yes | yes | no  | `HostsDown` |
-/// | yes | no  |     | `TooFewHosts` |
-/// | no  |     |     | `Grow`, or `TooBig` when a new one of the configured size could not take it either |
-///
-/// The hosts rotate with `seed`, so that blocks spread over first hosts.
-#[must_use]
-pub fn place(
-    candidates: &[Candidate],
-    size: Capacity,
-    ha: usize,
-    new_gib: u64,
-    seed: u64,
-) -> Placement {
-    let with_room = candidates
-        .iter()
-        .enumerate()
-        .filter(|(_, each)| free(each) >= size.bytes());
-    let mut fitting: Vec<_> = with_room.collect();
-    fitting.sort_by_key(|(_, each)| free(each));
-    if fitting.is_empty() {
-        let limit = Capacity::from_bytes(usable(Capacity::from_bytes(
-            new_gib.saturating_mul(1 << 30),
-        )));
-        return if size > limit {
-            Placement::TooBig { limit }
-        } else {
-            Placement::Grow { gib: new_gib }
-        };
+impl Space {
+    /// What a new block may take.
+    #[must_use]
+    pub fn free(&self) -> Capacity {
+        usable(self.size)
+            .checked_sub(self.used)
+            .and_then(|rest| rest.checked_sub(self.reserved))
+            .unwrap_or(Capacity::ZERO)
     }
-    if let Some((candidate, each)) = fitting.iter().find(|(_, each)| each.alive.len() >= ha) {
+}
+
+/// Decides where a block goes.
+///
+/// A hosting volume *fits* if it is in the wanted clusters, has enough free space and is not known to be full. Of those that
+/// fit and have enough hosts that answer, the one with the least free space is taken (best fit), then the first by name.
+///
+/// | a volume fits | … with enough hosts | … that answer | new one can hold it | clusters with enough hosts | decision |
+/// |---|---|---|---|---|---|
+/// | yes | yes | yes |     |         | `Place` |
+/// | yes | yes | no  |     |         | `TooFewAlive`: a new volume would have the same hosts |
+/// | no (or no hosts) | | | no |     | `TooBig` |
+/// | no (or no hosts) | | | yes | not asked | `AskForRoom` |
+/// | no (or no hosts) | | | yes | none | `TooFewHosts` |
+/// | no (or no hosts) | | | yes | some | `CreateHostingVolume` |
+///
+/// Whether the backend has room for the new volume is the backend's to say; the room it reports is an estimate from below.
+#[must_use]
+pub fn place(snapshot: &Snapshot, wanted: &Wanted, sizes: Sizes) -> Placement {
+    let in_cluster =
+        |cluster: &ClusterId| wanted.clusters.is_empty() || wanted.clusters.contains(cluster);
+    let fits = |space: &&Space| {
+        in_cluster(&space.cluster)
+            && space.free() >= wanted.size
+            && !snapshot.full.contains(&space.volume)
+            && space.hosts.len() >= wanted.ha
+    };
+    let alive = |space: &Space| -> Vec<HostAddress> {
+        let hosts = space.hosts.iter().copied();
+        hosts.filter(|h| snapshot.alive.contains(h)).collect()
+    };
+    let fitting: Vec<&Space> = snapshot.spaces.iter().filter(fits).collect();
+    let best = fitting
+        .iter()
+        .filter(|space| alive(space).len() >= wanted.ha)
+        .min_by_key(|space| (space.free(), &space.volume));
+    if let Some(space) = best {
         return Placement::Place {
-            candidate: *candidate,
-            hosts: rotate(&each.alive, ha, seed),
+            volume: space.volume.clone(),
+            hosts: choose_hosts(&alive(space), wanted),
         };
     }
-    let hosts = fitting
-        .iter()
-        .map(|(_, each)| each.hosting.hosts.len())
-        .max()
-        .unwrap_or(0);
-    if hosts < ha {
-        return Placement::TooFewHosts { hosts };
+    if let Some(most) = fitting.iter().map(|space| alive(space).len()).max() {
+        return Placement::TooFewAlive { alive: most };
     }
-    let alive = fitting
-        .iter()
-        .map(|(_, each)| each.alive.len())
-        .max()
-        .unwrap_or(0);
-    Placement::HostsDown { alive }
+    new_volume(snapshot, wanted, sizes, in_cluster)
 }
 
-fn rotate(hosts: &[HostAddress], count: usize, seed: u64) -> Vec<HostAddress> {
-    let start = usize::try_from(seed)
-        .unwrap_or(0)
-        .checked_rem(hosts.len())
-        .unwrap_or(0);
+fn new_volume(
+    snapshot: &Snapshot,
+    wanted: &Wanted,
+    sizes: Sizes,
+    in_cluster: impl Fn(&ClusterId) -> bool,
+) -> Placement {
+    let Some(size) = size_for(wanted.size, sizes) else {
+        return Placement::TooBig {
+            largest: usable(sizes.largest),
+        };
+    };
+    let Some(room) = &snapshot.room else {
+        return Placement::AskForRoom;
+    };
+    let candidates = || room.iter().filter(|room| in_cluster(&room.cluster));
+    let clusters: Vec<ClusterId> = candidates()
+        .filter(|room| room.hosts.len() >= wanted.ha)
+        .map(|room| room.cluster.clone())
+        .collect();
+    if clusters.is_empty() {
+        let hosts = candidates().map(|room| room.hosts.len()).max();
+        return Placement::TooFewHosts {
+            hosts: hosts.unwrap_or_default(),
+        };
+    }
+    Placement::CreateHostingVolume { size, clusters }
+}
+
+/// The usual size, or more if the block needs it; whole GiB, as backends count.
+fn size_for(block: Capacity, sizes: Sizes) -> Option<Capacity> {
+    const GIB: Capacity = Capacity::from_bytes(1 << 30);
+    let needed = u64::try_from((u128::from(block.bytes()) * 100).div_ceil(98)).ok()?;
+    // Rounding down twice in `usable` can cost a byte, and whole GiB above make up for it.
+    let mut size = Capacity::from_bytes(needed).round_up(GIB)?;
+    if usable(size) < block {
+        size = size.checked_add(GIB)?;
+    }
+    let size = size.max(sizes.usual.round_up(GIB)?);
+    (size <= sizes.largest).then_some(size)
+}
+
+/// Spreads blocks over hosts where there are more than needed; always the same for one block and set of hosts.
+fn choose_hosts(alive: &[HostAddress], wanted: &Wanted) -> Vec<HostAddress> {
+    let rank = |host: &HostAddress| {
+        let mut hasher = DefaultHasher::new();
+        (wanted.block.as_str(), host.ip()).hash(&mut hasher);
+        hasher.finish()
+    };
+    let mut hosts = alive.to_vec();
+    hosts.sort_by_key(rank);
+    hosts.truncate(wanted.ha);
     hosts
-        .iter()
-        .cycle()
-        .skip(start)
-        .take(count.min(hosts.len()))
-        .copied()
-        .collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const GIB: u64 = 1 << 30;
-
-    fn hosts(count: u8) -> Vec<HostAddress> {
-        (1..=count)
-            .map(|n| format!("10.0.0.{n}").parse().unwrap())
-            .collect()
-    }
-
-    fn candidate(name: &str, gib: u64, used: u64, alive: u8) -> Candidate {
-        let size = Capacity::from_bytes(gib * GIB);
-        Candidate {
-            hosting: Hosting {
-                name: name.parse().unwrap(),
-                size,
-                hosts: hosts(3),
-            },
-            used,
-            alive: hosts(alive),
-        }
-    }
-
-    #[test]
-    fn the_volume_with_the_least_room_that_is_enough_is_taken() {
-        let candidates = [
-            candidate("a", 100, 0, 3),
-            candidate("b", 10, 0, 3),
-            candidate("c", 1, 0, 3),
-        ];
-        let Placement::Place { candidate, .. } =
-            place(&candidates, Capacity::from_bytes(5 * GIB), 3, 100, 0)
-        else {
-            panic!("no place");
-        };
-        assert_eq!(candidate, 1);
-    }
-
-    #[test]
-    fn two_percent_of_a_hosting_volume_stay_free() {
-        let candidates = [candidate("a", 100, 0, 3)];
-        let fits = |gib| place(&candidates, Capacity::from_bytes(gib * GIB), 3, 100, 0);
-        assert!(matches!(fits(98), Placement::Place { .. }));
-        assert!(matches!(fits(99), Placement::TooBig { .. }));
-    }
-
-    #[test]
-    fn dead_hosts_and_missing_hosts_are_told_apart() {
-        let one = [candidate("a", 100, 0, 2)];
-        let size = Capacity::from_bytes(GIB);
-        assert_eq!(
-            place(&one, size, 3, 100, 0),
-            Placement::HostsDown { alive: 2 }
-        );
-        assert_eq!(
-            place(&one, size, 4, 100, 0),
-            Placement::TooFewHosts { hosts: 3 }
-        );
-        assert_eq!(place(&[], size, 3, 100, 0), Placement::Grow { gib: 100 });
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_placed_fits_and_has_as_many_different_hosts_as_wanted(
-            volumes in prop::collection::vec((1_u64..50, 0_u64..50, 0_u8..4), 0..6),
-            gib in 1_u64..60, ha in 1_usize..4, seed in any::<u64>(),
-        ) {
-            let candidates: Vec<_> = volumes
-                .iter().enumerate()
-                .map(|(n, (size, used, alive))| candidate(&format!("v{n}"), *size, used * GIB, *alive))
-                .collect();
-            if let Placement::Place { candidate, hosts } =
-                place(&candidates, Capacity::from_bytes(gib * GIB), ha, 40, seed)
-            {
-                let chosen = &candidates[candidate];
-                prop_assert!(chosen.used + gib * GIB <= usable(chosen.hosting.size));
-                let different: std::collections::BTreeSet<_> = hosts.iter().collect();
-                prop_assert_eq!(different.len(), ha);
-                prop_assert!(hosts.iter().all(|host| chosen.alive.contains(host)));
-            }
-        }
-    }
-}
+mod tests;

@@ -1,111 +1,194 @@
-//! A backend in memory: keeps hosting volumes and can be told to fail.
+//! Hosting volumes in memory, with failure switches.
+//!
+//! Shared by its clones, like a backend by controllers: a new controller over a clone is a restarted one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use blockd_client::vocabulary::{Capacity, HostAddress, HostingVolume};
+use blockd_client::vocabulary::{Capacity, HostAddress};
 
-use super::{Hosting, HostingError, HostingVolumes, Ownership};
+use super::{ClusterId, Hosting, HostingError, HostingVolumes, Room};
+use crate::blocks::fake::Kill;
+use crate::placement::usable;
 
-/// The backend; clones share it, as controllers that were killed and started again share a real one.
-#[derive(Debug, Clone, Default)]
-pub struct FakeBackend {
-    // Held for single reads and writes only.
+/// A modelled backend with one cluster.
+#[derive(Debug, Clone)]
+pub struct FakeHosting {
     state: Arc<Mutex<State>>,
+    kill: Kill,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    ours: Vec<Hosting>,
-    foreign: Vec<HostingVolume>,
-    room_gib: u64,
-    failures: Vec<HostingError>,
-    made: u32,
+    volumes: Vec<Hosting>,
+    made: usize,
     hosts: Vec<HostAddress>,
+    capacity: Capacity,
+    failures: VecDeque<(Verb, Fault)>,
+    slow: Duration,
 }
 
-impl FakeBackend {
-    /// A backend on these storage hosts with room for so many GiB of hosting volumes.
+/// What can be asked of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// `list`
+    List,
+    /// `create`
+    Create,
+    /// `room`
+    Room,
+}
+
+/// What can go wrong once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing is done, and it says so.
+    Unreachable,
+    /// Nothing is done, credentials are refused.
+    Unauthorized,
+    /// It is done, and the answer is lost.
+    LostAnswer,
+}
+
+impl FakeHosting {
+    /// A backend with these hosts and that much room.
     #[must_use]
-    pub fn new(hosts: &[HostAddress], room_gib: u64) -> Self {
-        let fake = Self::default();
-        fake.with(|state| {
-            state.hosts = hosts.to_vec();
-            state.room_gib = room_gib;
-        });
-        fake
+    pub fn new(hosts: Vec<HostAddress>, capacity: Capacity, kill: Kill) -> Self {
+        let state = State {
+            volumes: Vec::new(),
+            made: 0,
+            hosts,
+            capacity,
+            failures: VecDeque::new(),
+            slow: Duration::ZERO,
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+            kill,
+        }
     }
 
-    /// The next call fails so.
-    pub fn fail_next(&self, error: HostingError) {
-        self.with(|state| state.failures.push(error));
-    }
-
-    /// Adds a hosting volume that is somebody else's.
-    pub fn add_foreign(&self, name: &HostingVolume) {
-        self.with(|state| state.foreign.push(name.clone()));
-    }
-
-    /// How many hosting volumes were made.
+    /// The same backend, as a new process sees it.
     #[must_use]
-    pub fn made(&self) -> u32 {
-        self.with(|state| state.made)
+    pub fn restarted(&self, kill: Kill) -> Self {
+        let state = Arc::clone(&self.state);
+        Self { state, kill }
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
-        act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The next request of that kind fails so.
+    pub fn fail(&self, verb: Verb, fault: Fault) {
+        self.state().failures.push_back((verb, fault));
     }
 
-    fn fault(&self) -> Result<(), HostingError> {
-        self.with(|state| state.failures.pop()).map_or(Ok(()), Err)
+    /// How long making a volume takes.
+    pub fn slow(&self, time: Duration) {
+        self.state().slow = time;
+    }
+
+    /// The volumes there are.
+    #[must_use]
+    pub fn volumes(&self) -> Vec<Hosting> {
+        self.state().volumes.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fault(&self, verb: Verb) -> Option<Fault> {
+        let mut state = self.state();
+        let position = state.failures.iter().position(|(v, _)| *v == verb)?;
+        state.failures.remove(position).map(|(_, fault)| fault)
+    }
+
+    fn refuse(&self, verb: Verb) -> Result<Option<Fault>, HostingError> {
+        match self.fault(verb) {
+            Some(Fault::Unreachable) => Err(HostingError::Unreachable {
+                url: "http://fake".to_owned(),
+                setting: "--heketi-url",
+                source: "connection refused".into(),
+            }),
+            Some(Fault::Unauthorized) => Err(HostingError::Unauthorized {
+                setting: "--heketi-key-file",
+                said: "Invalid JWT token".to_owned(),
+            }),
+            other => Ok(other),
+        }
     }
 }
 
-impl HostingVolumes for FakeBackend {
-    async fn list(&self) -> Result<Vec<Hosting>, HostingError> {
-        self.fault()?;
-        Ok(self.with(|state| state.ours.clone()))
+/// The one cluster there is.
+fn cluster() -> ClusterId {
+    ClusterId("c1".to_owned())
+}
+
+impl State {
+    fn left(&self) -> Capacity {
+        let made = self.volumes.iter().map(|volume| volume.size.bytes()).sum();
+        self.capacity
+            .checked_sub(Capacity::from_bytes(made))
+            .unwrap_or(Capacity::ZERO)
     }
 
-    async fn find(&self, name: &HostingVolume) -> Result<Ownership, HostingError> {
-        self.fault()?;
-        Ok(self.with(|state| {
-            let ours = state
-                .ours
-                .iter()
-                .find(|hosting| hosting.name == *name)
-                .cloned();
-            match ours {
-                Some(hosting) => Ownership::Ours(hosting),
-                None if state.foreign.contains(name) => Ownership::Foreign,
-                None => Ownership::Absent,
-            }
-        }))
-    }
-
-    async fn create(&self, gib: u64) -> Result<Hosting, HostingError> {
-        self.fault()?;
-        self.with(|state| {
-            let no_room = || HostingError::NoRoom {
-                reason: "No space".to_owned(),
-            };
-            state.room_gib = state.room_gib.checked_sub(gib).ok_or_else(no_room)?;
-            state.made += 1;
-            let name = format!("hv-{}", state.made)
-                .parse()
-                .map_err(|_| no_room())?;
-            let size = Capacity::from_bytes(gib << 30);
-            let hosting = Hosting {
-                name,
+    fn make(&mut self, size: Capacity) -> Result<Hosting, HostingError> {
+        if size > self.left() {
+            return Err(HostingError::NoSpace {
                 size,
-                hosts: state.hosts.clone(),
-            };
-            state.ours.push(hosting.clone());
-            Ok(hosting)
-        })
+                said: "No space".to_owned(),
+            });
+        }
+        self.made += 1;
+        let name = format!("fake_{}", self.made);
+        let name = name.parse().map_err(|_| HostingError::Protocol {
+            what: "the fake".to_owned(),
+            why: "a name".to_owned(),
+        })?;
+        let volume = Hosting {
+            name,
+            size,
+            hosts: self.hosts.clone(),
+            cluster: cluster(),
+        };
+        self.volumes.push(volume.clone());
+        Ok(volume)
+    }
+}
+
+impl HostingVolumes for FakeHosting {
+    async fn list(&self) -> Result<Vec<Hosting>, HostingError> {
+        self.refuse(Verb::List)?;
+        Ok(self.volumes())
     }
 
-    async fn has_room(&self, gib: u64) -> Result<bool, HostingError> {
-        self.fault()?;
-        Ok(self.with(|state| state.room_gib >= gib))
+    async fn create(&self, size: Capacity, _: &[ClusterId]) -> Result<Hosting, HostingError> {
+        self.kill.step().await;
+        let fault = self.refuse(Verb::Create)?;
+        let slow = self.state().slow;
+        if slow > Duration::ZERO {
+            tokio::time::sleep(slow).await;
+        }
+        let made = self.state().make(size)?;
+        self.kill.step().await;
+        if fault == Some(Fault::LostAnswer) {
+            return Err(HostingError::Unknown {
+                what: format!("hosting volume {}", made.name),
+                why: "the answer was lost".to_owned(),
+            });
+        }
+        Ok(made)
+    }
+
+    async fn room(&self, clusters: &[ClusterId]) -> Result<Vec<Room>, HostingError> {
+        self.refuse(Verb::Room)?;
+        if !clusters.is_empty() && !clusters.contains(&cluster()) {
+            return Ok(Vec::new());
+        }
+        let state = self.state();
+        Ok(vec![Room {
+            cluster: cluster(),
+            hosts: state.hosts.iter().copied().collect(),
+            largest: usable(state.left()),
+        }])
     }
 }

@@ -1,141 +1,170 @@
-//! Hosting volumes through heketi's REST API. heketi stays unchanged and knows nothing of our blocks.
+//! Hosting volumes through heketi's REST interface.
 //!
-//! A hosting volume is ours when its name begins with our prefix, it is a block hosting volume, and it carries the
-//! restriction `locked`, so that heketi places nothing on it. One with our name and without the lock is what a crash
-//! between making and marking leaves: it is marked when it is next seen, before any block lands on it.
-
-use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
-
-use blockd_client::vocabulary::{Capacity, HostAddress, HostingVolume};
-use secrecy::SecretString;
-use url::Url;
-use uuid::Uuid;
-
-use super::{Hosting, HostingError, HostingVolumes, Ownership};
-use client::Client;
+//! heketi makes and describes the volumes; it never hears of our blocks. So a volume of ours is *locked* (heketi puts none
+//! of its own blocks there) and *named* by us: `<prefix>_<32 random hex digits>`, never used twice. Both together mark it:
+//!
+//! | name is of our form | block | restriction | blocks by heketi | it is |
+//! |---|---|---|---|---|
+//! | yes | yes | `locked` | any | ours |
+//! | yes | yes | none | none | ours, made by an attempt that died before it could lock: locked now |
+//! | else | | | | somebody else's, and left alone |
+//!
+//! heketi has no look-up by name, so listing means reading every id once; ids of other people's volumes are remembered.
 
 mod auth;
 mod client;
+mod queue;
 mod wire;
 
-/// Where heketi is, and how our hosting volumes are made.
-#[derive(Debug, Clone)]
-pub struct HeketiConfig {
-    /// Base address.
-    pub url: Url,
-    /// `admin`; heketi lets `user` do next to nothing.
-    pub user: String,
-    /// The user's key; none when heketi runs without authentication.
-    pub key: Option<SecretString>,
-    /// Clusters to use; all when empty.
-    pub clusters: Vec<String>,
-    /// What the names of our hosting volumes begin with.
-    pub prefix: String,
-    /// `gluster volume set` options of a new one, in order.
-    pub options: Vec<String>,
-}
+use std::collections::{BTreeSet, HashSet};
+use std::sync::{Mutex, PoisonError};
 
-/// heketi.
+use blockd_client::vocabulary::{Capacity, HostAddress, HostingVolume, Invalid};
+use uuid::Uuid;
+
+use self::client::Client;
+pub use self::client::{ClientError, Connection, Patience};
+use self::queue::End;
+use super::{ClusterId, Hosting, HostingError, HostingVolumes, Room};
+
+const GIB: u64 = 1 << 30;
+/// heketi keeps some of a device for the thin pool's own data.
+const DEVICE_PERCENT: u64 = 98;
+const REPLICA: usize = 3;
+
+/// Hosting volumes in heketi.
 #[derive(Debug)]
 pub struct Heketi {
     client: Client,
-    config: HeketiConfig,
-    /// Ids of volumes whose name is not ours: names never change, so these need not be read again. Held for single
-    /// reads and writes only.
+    naming: Naming,
+    options: Vec<String>,
+    /// Ids whose names are not ours; names do not change. Taken for single look-ups only.
     foreign: Mutex<HashSet<String>>,
 }
 
+/// How hosting volumes are made.
+#[derive(Debug, Clone)]
+pub struct Making {
+    /// The first part of their names.
+    pub prefix: String,
+    /// What is set on each, in heketi's form.
+    pub options: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Naming {
+    prefix: String,
+}
+
+impl Naming {
+    fn fresh(&self) -> String {
+        format!("{}_{}", self.prefix, Uuid::new_v4().simple())
+    }
+
+    fn is_ours(&self, name: &str) -> bool {
+        let rest = name
+            .strip_prefix(&self.prefix)
+            .and_then(|rest| rest.strip_prefix('_'));
+        rest.is_some_and(|rest| {
+            rest.len() == 32 && rest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+        })
+    }
+}
+
 impl Heketi {
-    /// A client; nothing is sent yet.
+    /// Talks to the heketi of `connection`. Connects to nobody yet.
     ///
     /// # Errors
-    /// When the HTTP library cannot start.
-    pub fn new(config: HeketiConfig) -> Result<Self, HostingError> {
+    ///
+    /// The certificate authority cannot be used.
+    pub fn new(connection: Connection, making: Making) -> Result<Self, ClientError> {
         Ok(Self {
-            client: Client::new(&config)?,
-            config,
+            client: Client::new(connection)?,
+            naming: Naming {
+                prefix: making.prefix,
+            },
+            options: making.options,
             foreign: Mutex::default(),
         })
     }
 
-    /// Looks whether heketi answers and takes our key.
-    ///
-    /// # Errors
-    /// What to mend.
-    pub async fn check(&self) -> Result<(), HostingError> {
-        self.client
-            .get::<wire::ClusterList>("/clusters")
-            .await
-            .map(drop)
+    async fn volume(&self, id: &str) -> Result<Option<wire::Volume>, HostingError> {
+        self.client.get(&format!("/volumes/{id}")).await
     }
 
-    async fn volumes(&self) -> Result<Vec<wire::Volume>, HostingError> {
-        let list: Option<wire::VolumeList> = self.client.get("/volumes").await?;
-        let mut found = Vec::new();
-        for id in list.map(|list| list.volumes).unwrap_or_default() {
-            if self.is_foreign(&id) {
-                continue;
+    /// What of one volume is ours; locks it if nobody could so far.
+    async fn claim(&self, volume: wire::Volume) -> Result<Option<Hosting>, HostingError> {
+        if !self.naming.is_ours(&volume.name) {
+            self.foreign
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(volume.id);
+            return Ok(None);
+        }
+        match volume.blockinfo.restriction.as_str() {
+            _ if !volume.block => Ok(None),
+            wire::LOCKED => hosting(volume).await.map(Some),
+            "" if volume.blockinfo.blockvolume.is_empty() => {
+                tracing::info!(volume = volume.name, "marking a hosting volume as ours");
+                self.lock(&volume.id).await?;
+                hosting(volume).await.map(Some)
             }
-            // One that is gone by now is no error.
-            let Some(volume) = self
-                .client
-                .get::<wire::Volume>(&format!("/volumes/{id}"))
-                .await?
-            else {
-                continue;
-            };
-            if volume.block && volume.name.starts_with(&self.config.prefix) {
-                found.push(volume);
-            } else {
-                self.foreign
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .insert(id);
+            restriction => {
+                tracing::warn!(
+                    volume = volume.name,
+                    restriction,
+                    "a volume with a name of ours holds blocks of heketi's; it is left alone"
+                );
+                Ok(None)
             }
         }
-        Ok(found)
     }
 
-    fn is_foreign(&self, id: &str) -> bool {
-        self.foreign
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(id)
-    }
-
-    /// Marks the volume ours if a crash kept an earlier attempt from it.
-    async fn own(&self, volume: wire::Volume) -> Result<Hosting, HostingError> {
-        if volume.blockinfo.restriction.is_empty() {
-            tracing::info!(
-                hosting_volume = volume.name,
-                "marking a hosting volume ours"
-            );
-            let path = format!("/volumes/{}/block-restriction", volume.id);
-            let lock = wire::Restriction {
-                restriction: "locked",
-            };
-            self.client
-                .change("mark the hosting volume ours", &path, &lock)
-                .await?;
+    async fn lock(&self, id: &str) -> Result<(), HostingError> {
+        let body = wire::Restriction {
+            restriction: wire::LOCKED,
+        };
+        let what = || format!("marking volume {id}");
+        match self
+            .client
+            .run(&format!("/volumes/{id}/block-restriction"), &body)
+            .await?
+        {
+            End::At(_) | End::Nothing => Ok(()),
+            End::Failed(said) => Err(HostingError::Refused { said }),
+            End::Lost(why) => Err(HostingError::Unknown {
+                what: what(),
+                why: why.to_owned(),
+            }),
         }
-        let name = volume.name.parse().map_err(|_| HostingError::Failed {
-            what: "name a hosting volume".to_owned(),
-            reason: format!("{:?} is not a legal name", volume.name),
-        })?;
-        let hosts = volume.mount.glusterfs.hosts.iter().map(|host| {
-            host.parse::<HostAddress>()
-                .map_err(|_| HostingError::HostName {
-                    name: volume.name.clone(),
-                    host: host.clone(),
-                })
-        });
-        let mut hosts = hosts.collect::<Result<Vec<_>, _>>()?;
-        hosts.sort_unstable();
-        Ok(Hosting {
-            name,
-            size: Capacity::from_bytes(volume.size << 30),
-            hosts,
+    }
+
+    /// The volume of that name, if heketi shows one.
+    async fn find(&self, name: &str) -> Result<Option<wire::Volume>, HostingError> {
+        for id in self.unknown_ids().await? {
+            match self.volume(&id).await? {
+                Some(volume) if volume.name == name => return Ok(Some(volume)),
+                Some(_) | None => {}
+            }
+        }
+        Ok(None)
+    }
+
+    async fn unknown_ids(&self) -> Result<Vec<String>, HostingError> {
+        let list: wire::VolumeList = self.required("/volumes").await?;
+        let foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
+        let ours = |id: &String| !foreign.contains(id);
+        Ok(list.volumes.into_iter().filter(ours).collect())
+    }
+
+    async fn required<T: serde::de::DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<T, HostingError> {
+        let found = self.client.get(path).await?;
+        found.ok_or_else(|| HostingError::Protocol {
+            what: format!("GET {path}"),
+            why: "not found; is this heketi? see setting --heketi-url".to_owned(),
         })
     }
 }
@@ -143,88 +172,247 @@ impl Heketi {
 impl HostingVolumes for Heketi {
     async fn list(&self) -> Result<Vec<Hosting>, HostingError> {
         let mut ours = Vec::new();
-        for volume in self.volumes().await? {
-            ours.push(self.own(volume).await?);
+        for id in self.unknown_ids().await? {
+            // Gone between the list and the look: that is no error.
+            if let Some(volume) = self.volume(&id).await? {
+                ours.extend(self.claim(volume).await?);
+            }
         }
         ours.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(ours)
     }
 
-    async fn find(&self, name: &HostingVolume) -> Result<Ownership, HostingError> {
-        let volumes = self.volumes().await?;
-        if let Some(volume) = volumes
-            .into_iter()
-            .find(|volume| volume.name == name.as_str())
-        {
-            return self.own(volume).await.map(Ownership::Ours);
-        }
-        // Not one of ours: is it there at all? Read the rest, which is rare.
-        let list: Option<wire::VolumeList> = self.client.get("/volumes").await?;
-        for id in list.map(|list| list.volumes).unwrap_or_default() {
-            let volume: Option<wire::Volume> = self.client.get(&format!("/volumes/{id}")).await?;
-            if volume.is_some_and(|volume| volume.name == name.as_str()) {
-                return Ok(Ownership::Foreign);
-            }
-        }
-        Ok(Ownership::Absent)
-    }
-
-    async fn create(&self, gib: u64) -> Result<Hosting, HostingError> {
-        let name = format!("{}{}", self.config.prefix, Uuid::new_v4().simple());
-        let wanted = wire::CreateVolume {
-            size: gib,
+    async fn create(
+        &self,
+        size: Capacity,
+        clusters: &[ClusterId],
+    ) -> Result<Hosting, HostingError> {
+        let name = self.naming.fresh();
+        let body = wire::VolumeCreate {
+            size: size.bytes().div_ceil(GIB),
             name: &name,
-            clusters: &self.config.clusters,
-            durability: wire::Durability {
-                kind: "replicate",
-                replicate: wire::Replicate { replica: 3 },
-            },
-            glustervolumeoptions: &self.config.options,
+            clusters: clusters.iter().map(ClusterId::as_str).collect(),
+            durability: wire::Durability::REPLICA_3,
             block: true,
+            glustervolumeoptions: &self.options,
+            snapshot: wire::Snapshot {
+                enable: false,
+                factor: 1.0,
+            },
         };
-        tracing::info!(hosting_volume = name, gib, "making a hosting volume");
-        let what = format!("make hosting volume {name}");
-        let made = self.client.change(&what, "/volumes", &wanted).await?;
-        let unknown = || HostingError::Unknown { what: what.clone() };
-        let volume = self
-            .client
-            .get::<wire::Volume>(&made.ok_or_else(unknown)?)
-            .await?;
-        self.own(volume.ok_or_else(unknown)?).await
+        let what = || format!("hosting volume {name}");
+        let unknown = |why: &str| HostingError::Unknown {
+            what: what(),
+            why: why.to_owned(),
+        };
+        let volume = match self.client.run("/volumes", &body).await? {
+            End::At(path) => self.client.get(&path).await?,
+            End::Nothing => self.find(&name).await?,
+            End::Failed(said) => return Err(failed(size, said)),
+            // Finished all the same? It can only be told apart by its name.
+            End::Lost(why) => match self.find(&name).await? {
+                Some(volume) => Some(volume),
+                None => return Err(unknown(why)),
+            },
+        };
+        let volume: wire::Volume =
+            volume.ok_or_else(|| unknown("heketi says that it is made and does not show it"))?;
+        tracing::info!(volume = name, size = %size, "hosting volume made");
+        self.lock(&volume.id).await?;
+        hosting(volume).await
     }
 
-    async fn has_room(&self, gib: u64) -> Result<bool, HostingError> {
-        let clusters = if self.config.clusters.is_empty() {
-            let list: Option<wire::ClusterList> = self.client.get("/clusters").await?;
-            list.map(|list| list.clusters).unwrap_or_default()
-        } else {
-            self.config.clusters.clone()
-        };
-        for cluster in clusters {
-            let cluster: Option<wire::Cluster> =
-                self.client.get(&format!("/clusters/{cluster}")).await?;
-            let Some(cluster) = cluster.filter(|cluster| cluster.block) else {
+    async fn room(&self, clusters: &[ClusterId]) -> Result<Vec<Room>, HostingError> {
+        let list: wire::ClusterList = self.required("/clusters").await?;
+        let mut rooms = Vec::new();
+        for id in list.clusters {
+            let cluster = cluster_id(&id)?;
+            if !clusters.is_empty() && !clusters.contains(&cluster) {
+                continue;
+            }
+            let Some(described) = self
+                .client
+                .get::<wire::Cluster>(&format!("/clusters/{id}"))
+                .await?
+            else {
                 continue;
             };
-            let mut nodes = 0;
-            for node in cluster.nodes {
-                let node: Option<wire::Node> = self.client.get(&format!("/nodes/{node}")).await?;
-                nodes += usize::from(node.is_some_and(|node| fits(&node, gib)));
-            }
-            if nodes >= 3 {
-                return Ok(true);
+            if described.block {
+                rooms.push(self.cluster_room(cluster, &described.nodes).await?);
             }
         }
-        Ok(false)
+        Ok(rooms)
     }
 }
 
-/// True when one online device of an online node has room for a brick of that size.
-fn fits(node: &wire::Node, gib: u64) -> bool {
-    let online = |state: &str| state.is_empty() || state == "online";
-    online(&node.state)
-        && node
-            .devices
-            .iter()
-            .any(|device| online(&device.state) && device.storage.free >= gib << 20)
+impl Heketi {
+    async fn cluster_room(
+        &self,
+        cluster: ClusterId,
+        nodes: &[String],
+    ) -> Result<Room, HostingError> {
+        let mut hosts = BTreeSet::new();
+        let mut free = Vec::new();
+        for id in nodes {
+            let Some(node) = self
+                .client
+                .get::<wire::Node>(&format!("/nodes/{id}"))
+                .await?
+            else {
+                continue;
+            };
+            if let Some(name) = node.hostnames.storage.first() {
+                hosts.insert(address(name).await?);
+            }
+            if node.state == "online" {
+                let devices = node
+                    .devices
+                    .iter()
+                    .filter(|device| device.state == "online");
+                free.push(devices.map(|device| device.storage.free).max().unwrap_or(0));
+            }
+        }
+        Ok(Room {
+            cluster,
+            hosts,
+            largest: largest_volume(free),
+        })
+    }
+}
+
+/// What a volume of one brick per node could have: the largest device of the third-best node, in whole GiB.
+///
+/// heketi may do better with several sets of bricks; this is what is certain.
+fn largest_volume(mut free_kib: Vec<u64>) -> Capacity {
+    free_kib.sort_unstable_by(|a, b| b.cmp(a));
+    let third = free_kib.get(REPLICA - 1).copied().unwrap_or_default();
+    let gib = third.saturating_mul(1024) / 100 * DEVICE_PERCENT / GIB;
+    Capacity::from_bytes(gib * GIB)
+}
+
+/// What heketi's words about a failed create mean.
+fn failed(size: Capacity, said: String) -> HostingError {
+    const FULL: [&str; 5] = [
+        "No space",
+        "No online storage devices in cluster",
+        "No nodes in cluster",
+        "Maximum number of bricks reached",
+        "Minimum brick size limit reached",
+    ];
+    if FULL.iter().any(|text| said.contains(text)) || said.contains("and limit is") {
+        return HostingError::NoSpace { size, said };
+    }
+    HostingError::Refused { said }
+}
+
+async fn hosting(volume: wire::Volume) -> Result<Hosting, HostingError> {
+    let odd = |why: String| HostingError::Protocol {
+        what: format!("GET /volumes/{}", volume.id),
+        why,
+    };
+    let name: HostingVolume = volume
+        .name
+        .parse()
+        .map_err(|error: Invalid| odd(error.to_string()))?;
+    let size = volume
+        .size
+        .checked_mul(GIB)
+        .ok_or_else(|| odd("its size is beyond reason".to_owned()))?;
+    let cluster = cluster_id(&volume.cluster)?;
+    let mut hosts = Vec::new();
+    for host in &volume.mount.glusterfs.hosts {
+        let host = address(host).await?;
+        if !hosts.contains(&host) {
+            hosts.push(host);
+        }
+    }
+    // heketi gives them in no order; ours makes all questions about a volume go to the same host.
+    hosts.sort();
+    Ok(Hosting {
+        name,
+        size: Capacity::from_bytes(size),
+        hosts,
+        cluster,
+    })
+}
+
+fn cluster_id(id: &str) -> Result<ClusterId, HostingError> {
+    id.parse()
+        .map_err(|error: super::InvalidClusterId| HostingError::Protocol {
+            what: "a cluster's id".to_owned(),
+            why: error.to_string(),
+        })
+}
+
+/// gluster-block takes IPv4 addresses only; heketi may know its hosts by name.
+async fn address(name: &str) -> Result<HostAddress, HostingError> {
+    if let Ok(address) = name.parse() {
+        return Ok(address);
+    }
+    let unknown = || HostingError::NoAddress {
+        name: name.to_owned(),
+    };
+    let found = tokio::net::lookup_host((name, 0))
+        .await
+        .map_err(|_| unknown())?;
+    let mut v4: Vec<HostAddress> = found
+        .filter_map(|address| match address.ip() {
+            std::net::IpAddr::V4(ip) => Some(HostAddress::new(ip)),
+            std::net::IpAddr::V6(_) => None,
+        })
+        .collect();
+    v4.sort();
+    v4.first().copied().ok_or_else(unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_names_are_of_one_form_and_never_the_same() {
+        let naming = Naming {
+            prefix: "gbcsi".to_owned(),
+        };
+        let (one, other) = (naming.fresh(), naming.fresh());
+        assert!(naming.is_ours(&one) && one != other);
+        assert!(one.parse::<HostingVolume>().is_ok());
+        for foreign in [
+            "gbcsi_1",
+            "vol_x",
+            "gbcsi",
+            &format!("x{one}"),
+            &one.to_uppercase(),
+        ] {
+            assert!(!naming.is_ours(foreign), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn the_largest_volume_is_bounded_by_the_third_node() {
+        let kib = |gib: u64| gib * 1024 * 1024;
+        assert_eq!(
+            largest_volume(vec![kib(100), kib(20), kib(50), kib(10)]),
+            Capacity::from_bytes(19 * GIB)
+        );
+        assert_eq!(largest_volume(vec![kib(100), kib(50)]), Capacity::ZERO);
+    }
+
+    #[test]
+    fn full_is_told_apart_from_refused() {
+        let size = Capacity::from_bytes(GIB);
+        for said in [
+            "Failed to allocate new volume: No space",
+            "Cluster has 1000 volumes and limit is 1000",
+        ] {
+            assert!(matches!(
+                failed(size, said.to_owned()),
+                HostingError::NoSpace { .. }
+            ));
+        }
+        assert!(matches!(
+            failed(size, "volume create failed".to_owned()),
+            HostingError::Refused { .. }
+        ));
+    }
 }

@@ -1,46 +1,73 @@
-//! GetCapacity: what is free, never more than there is (C4).
+//! `GetCapacity`: what can still be made, told from below (C4).
+//!
+//! Counted are the free space of the hosting volumes, and of *one* new hosting volume what its blocks could fill: the next
+//! one's room is only known when it is made.
 
 use blockd_client::vocabulary::Capacity;
 
-use super::{OpError, Operations};
+use super::Operations;
 use crate::blocks::Blocks;
+use crate::error::OperationError;
 use crate::hosting::HostingVolumes;
-use crate::placement::{free, usable};
+use crate::params::Parameters;
+use crate::placement::{Space, usable};
 
-/// What can be had.
+/// What can still be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Available {
-    /// All free bytes of our hosting volumes, and of one more if the backend has room for it.
-    pub total: u64,
-    /// The largest single volume.
-    pub largest: u64,
+    /// In all.
+    pub total: Capacity,
+    /// In one volume.
+    pub largest: Capacity,
+    /// The smallest volume.
+    pub smallest: Capacity,
 }
 
 impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
-    /// What can be had now.
+    /// Says what volumes of a class could still be made.
     ///
     /// # Errors
-    /// When backend or storage hosts do not answer.
-    pub async fn available(&self) -> Result<Available, OpError> {
-        for hosting in self.inner.hosting.list().await.map_err(OpError::Backend)? {
-            let host = self.reach(&hosting).await?;
-            let _turn = self.turn(&hosting).await?;
-            self.refresh(&hosting, host).await?;
-        }
-        let mut frees: Vec<_> = self.candidates().await?.iter().map(free).collect();
-        let gib = self.inner.policy.hosting_gib;
-        if self
-            .inner
+    ///
+    /// It cannot be learnt.
+    pub async fn capacity(self, class: Parameters) -> Result<Available, OperationError> {
+        let clusters = self.clusters(&class)?;
+        let inventory = self.inventory().await?;
+        let usable_by_class = |space: &&Space| {
+            let in_cluster = clusters.is_empty() || clusters.contains(&space.cluster);
+            in_cluster && space.hosts.len() >= class.ha
+        };
+        let spaces = self.spaces(&inventory).await?;
+        let free: Vec<u64> = spaces
+            .iter()
+            .filter(usable_by_class)
+            .map(|space| space.free().bytes())
+            .collect();
+        let rooms = self
             .hosting
-            .has_room(gib)
+            .room(&clusters)
             .await
-            .map_err(OpError::Backend)?
-        {
-            frees.push(usable(Capacity::from_bytes(gib << 30)));
-        }
+            .map_err(OperationError::Volumes)?;
+        let most = self.shared.policy.sizes.largest;
+        let new = rooms
+            .iter()
+            .filter(|room| room.hosts.len() >= class.ha)
+            .map(|room| usable(room.largest.min(most)).bytes())
+            .max()
+            .unwrap_or_default();
+        let total = free
+            .iter()
+            .fold(new, |sum, bytes| sum.saturating_add(*bytes));
+        let largest = free.into_iter().max().unwrap_or_default().max(new);
         Ok(Available {
-            total: frees.iter().fold(0, |sum, free| sum.saturating_add(*free)),
-            largest: frees.iter().copied().max().unwrap_or(0),
+            total: floor(total, class.granularity()),
+            largest: floor(largest, class.granularity()),
+            smallest: class.granularity(),
         })
     }
+}
+
+/// Only whole blocks can be had.
+fn floor(bytes: u64, granularity: Capacity) -> Capacity {
+    let over = bytes.checked_rem(granularity.bytes()).unwrap_or_default();
+    Capacity::from_bytes(bytes - over)
 }

@@ -1,257 +1,424 @@
-//! CreateVolume: find what an earlier attempt left, or make the block.
+//! `CreateVolume`: one block for one name, whatever happened before.
 //!
 //! # Guarantees
-//! One block for one name. Space is reserved before it is taken. Success is proved by `info`. After a final error
-//! nothing of that name is left.
+//!
+//! - The block's name follows from the request's, so a repeat finds what was begun: on every hosting volume, not only where it
+//!   would be placed now. Never two blocks for one name.
+//! - Room is reserved before the block is made, and given back only when the block is proved absent.
+//! - Success is proved by gluster-block's own `info` (C5).
+//! - After a final error nothing of the block is left (C2); half a block is removed, unless somebody is logged in to it.
+//!
+//! After an attempt whose outcome is unknown the next one goes to the same hosting volume and hosts, where gluster-block
+//! itself excludes a second block; that memory is lost with the process, and a new process is held up by the lock that a
+//! create still at work has on its hosting volume.
 
-use blockd_client::vocabulary::{BlockName, Capacity, FsType, Gbid, HostAddress, VolumeId};
-use blockd_client::{BlockInfo, CreateBlock, Error as BlockError};
+use blockd_client::vocabulary::{BlockName, Capacity, FsDefaults, VolumeContext, VolumeId};
+use blockd_client::{BlockInfo, CreateBlock, Error as BlockError, Mismatch};
 
-use super::{OpError, Operations};
+use super::Operations;
+use super::room::{Avoid, Inventory, Spot};
 use crate::blocks::Blocks;
+use crate::error::OperationError;
 use crate::hosting::{Hosting, HostingVolumes};
-use crate::ledger::Size;
 use crate::params::Parameters;
-use crate::placement::{Candidate, Placement, place};
+use crate::placement::Wanted;
 
 /// A volume to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateVolume {
-    /// Derived from the request's name.
+    /// The block's name, derived from the volume's.
     pub block: BlockName,
-    /// Whole bytes, rounded up to the block size.
+    /// Its size: a multiple of the class's granularity.
     pub size: Capacity,
-    /// From the StorageClass.
+    /// What the class asks for.
     pub parameters: Parameters,
-    /// What a file system on it will be, unless a pod's claim says otherwise.
-    pub fs_type: FsType,
+    /// What the node does where later requests leave it open.
+    pub fs: FsDefaults,
 }
 
-/// A volume that was made, now or before.
+/// A volume that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Created {
-    /// Its id.
-    pub id: VolumeId,
-    /// Its identity.
-    pub gbid: Gbid,
     /// Its size.
     pub size: Capacity,
-    /// Its default file system.
-    pub fs_type: FsType,
+    /// What identifies it for ever.
+    pub context: VolumeContext,
 }
 
-/// What to do about a block of the wanted name.
+/// What to do about the blocks of that name that are there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Decision {
-    /// It is what is wanted.
-    Adopt,
-    /// It is half made by an attempt that died: remove it, then make it again.
-    Remove,
-    /// It is another volume's.
-    Refuse(String),
+pub enum Decision {
+    /// Make it.
+    Create,
+    /// It is there.
+    Reuse(BlockInfo),
+    /// Remove this half-made one and look again.
+    Remove(BlockInfo),
+    /// Another volume has the name.
+    Conflict(BlockInfo, Mismatch),
+    /// Two volumes have it.
+    Ambiguous(Vec<BlockInfo>),
 }
 
-/// Decides about a block that has the wanted name.
+/// What of a request a block can be compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Its size.
+    pub size: Capacity,
+    /// Its hosts' number.
+    pub ha: usize,
+    /// Whether initiators log in with CHAP.
+    pub auth: bool,
+}
+
+/// Decides what to do about the blocks of that name on all hosting volumes.
 ///
-/// | complete | exact size known | matches HA count, CHAP and printed size | decision |
-/// |---|---|---|---|
-/// | no  |               |     | `Remove` |
-/// | yes | and different |     | `Refuse` |
-/// | yes |               | no  | `Refuse` |
-/// | yes | equal or not known | yes | `Adopt` |
-fn decide(found: &BlockInfo, known: Option<Size>, wanted: &CreateBlock) -> Decision {
-    if !found.is_complete() && found.lagging.is_empty() {
-        return Decision::Remove;
+/// | half-made ones | complete ones | it matches | decision    |
+/// |----------------|---------------|------------|-------------|
+/// | some           | any           |            | `Remove` the first |
+/// | none           | none          |            | `Create`    |
+/// | none           | one           | yes        | `Reuse`     |
+/// | none           | one           | no         | `Conflict`  |
+/// | none           | more          |            | `Ambiguous` |
+///
+/// Sizes are compared as gluster-block prints them; `known` is the exact size where this process knows it, and then decides.
+#[must_use]
+pub fn decide(
+    found: Vec<BlockInfo>,
+    wanted: Shape,
+    known: impl Fn(&BlockInfo) -> Option<Capacity>,
+) -> Decision {
+    if let Some(half) = found.iter().find(|block| !block.is_complete()) {
+        return Decision::Remove(half.clone());
     }
-    if let Some(Size::Exact(size)) = known
-        && size != wanted.size
-    {
-        return Decision::Refuse(format!(
-            "it has {} bytes, not {}",
-            size.bytes(),
-            wanted.size.bytes()
-        ));
-    }
-    match found.matches(wanted) {
-        Ok(()) => Decision::Adopt,
-        Err(mismatch) => Decision::Refuse(mismatch.to_string()),
+    match <[BlockInfo; 1]>::try_from(found) {
+        Ok([found]) => match compare(&found, wanted, known(&found)) {
+            Ok(()) => Decision::Reuse(found),
+            Err(mismatch) => Decision::Conflict(found, mismatch),
+        },
+        Err(none) if none.is_empty() => Decision::Create,
+        Err(several) => Decision::Ambiguous(several),
     }
 }
+
+fn compare(found: &BlockInfo, wanted: Shape, known: Option<Capacity>) -> Result<(), Mismatch> {
+    let same_size = match known {
+        Some(known) => known == wanted.size,
+        None => wanted.size.may_print_as(&found.printed_size),
+    };
+    if !same_size {
+        return Err(Mismatch::Size {
+            found: found.printed_size.clone(),
+            wanted: wanted.size,
+        });
+    }
+    if usize::try_from(found.ha) != Ok(wanted.ha) {
+        return Err(Mismatch::Ha {
+            found: found.ha,
+            wanted: wanted.ha,
+        });
+    }
+    if found.password.is_some() != wanted.auth {
+        return Err(Mismatch::Auth {
+            found: found.password.is_some(),
+        });
+    }
+    Ok(())
+}
+
+/// What one attempt came to.
+enum Attempt {
+    Made(Box<BlockInfo>),
+    /// Nothing was made; the next attempt knows what to avoid.
+    Again,
+}
+
+/// Attempts of one call: each one rules out a hosting volume, a host or half a block.
+const ATTEMPTS: usize = 6;
 
 impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
-    /// Makes the volume, or finds it made. See the module.
+    /// Makes a volume, or finds it made.
     ///
     /// # Errors
-    /// Final only where no block of that name is left or can come.
-    pub async fn create(&self, wanted: &CreateVolume) -> Result<Created, OpError> {
-        if let Some(found) = self.find_made(wanted).await? {
-            return Ok(found);
+    ///
+    /// [`OperationError`]; its kind is final exactly if nothing of the block is there or can come.
+    pub async fn create(self, request: CreateVolume) -> Result<Created, OperationError> {
+        if request.parameters.auth && self.shared.keys.is_none() {
+            return Err(OperationError::NoSealingKey);
         }
-        let (hosting, hosts) = self.choose(wanted).await?;
-        let block = block(wanted, &hosting, hosts);
-        let outcome = self.make(&hosting, &block).await;
-        match &outcome {
-            Ok(_) => self.inner.ledger.record(&block.id, Size::Exact(block.size)),
-            Err(OpError::Block { source, .. }) if !source.outcome_unknown() => {
-                self.inner.ledger.release(&block.id);
+        let wanted = Shape {
+            size: request.size,
+            ha: request.parameters.ha,
+            auth: request.parameters.auth,
+        };
+        let mut avoid = Avoid::default();
+        for _ in 0..ATTEMPTS {
+            let inventory = self.inventory().await?;
+            let found = self.found(&inventory, &request.block).await?;
+            let known = |block: &BlockInfo| self.shared.ledger.exact(block);
+            match decide(found, wanted, known) {
+                Decision::Reuse(found) => return Ok(self.created(&request, &found)),
+                Decision::Create => {
+                    if let Attempt::Made(found) =
+                        self.attempt(&request, inventory, &mut avoid).await?
+                    {
+                        return Ok(self.created(&request, &found));
+                    }
+                }
+                Decision::Remove(half) => self.remove_half(&inventory, &half).await?,
+                Decision::Conflict(found, source) => {
+                    let id = found.id;
+                    return Err(OperationError::Differs { id, source });
+                }
+                Decision::Ambiguous(found) => return Err(ambiguous(&found)),
             }
-            // The reservation stays: the block may be there or come yet (C4).
-            Err(_) => {}
         }
-        outcome.map(|info| created(wanted, &info))
+        Err(OperationError::Exhausted { size: request.size })
     }
 
-    /// Looks for the block on every hosting volume of ours. One that cannot be asked might have it, so its silence is
-    /// an error.
-    async fn find_made(&self, wanted: &CreateVolume) -> Result<Option<Created>, OpError> {
-        for hosting in self.inner.hosting.list().await.map_err(OpError::Backend)? {
-            let host = self.reach(&hosting).await?;
-            let _turn = self.turn(&hosting).await?;
-            let blocks = self.refresh(&hosting, host).await?;
-            let id = VolumeId::new(hosting.name.clone(), wanted.block.clone());
-            if !blocks.contains(&id) {
-                self.inner.ledger.forget(&id);
-                continue;
+    /// What there is of that name, on every hosting volume.
+    async fn found(
+        &self,
+        inventory: &Inventory,
+        block: &BlockName,
+    ) -> Result<Vec<BlockInfo>, OperationError> {
+        let mut found = Vec::new();
+        for listed in &inventory.listings {
+            if listed.blocks.contains(block) {
+                let id = VolumeId::new(listed.hosting.name.clone(), block.clone());
+                found.extend(self.info(&listed.hosting, &id).await?);
             }
-            let failed = |error| OpError::block("look up", error);
-            let info = match self.inner.blocks.info(host, &id).await {
-                Ok(info) => info,
-                Err(BlockError::BlockMissing { .. }) => continue,
-                Err(error) => return Err(failed(error)),
+        }
+        Ok(found)
+    }
+
+    async fn attempt(
+        &self,
+        request: &CreateVolume,
+        inventory: Inventory,
+        avoid: &mut Avoid,
+    ) -> Result<Attempt, OperationError> {
+        let hostings: Vec<Hosting> = inventory
+            .listings
+            .iter()
+            .map(|listed| listed.hosting.clone())
+            .collect();
+        let earlier = self.earlier(&request.block, &hostings);
+        let pinned = earlier.is_some();
+        let spot = if let Some(spot) = earlier {
+            spot
+        } else {
+            let wanted = Wanted {
+                block: request.block.clone(),
+                size: request.size,
+                ha: request.parameters.ha,
+                clusters: self.clusters(&request.parameters)?,
             };
-            let as_wanted = block(wanted, &hosting, info.exported_on.clone());
-            match decide(&info, self.inner.ledger.size(&id), &as_wanted) {
-                Decision::Adopt => {
-                    tracing::info!(volume.id = %id, "found made by an earlier attempt");
-                    self.inner.ledger.record(&id, Size::Exact(wanted.size));
-                    return Ok(Some(created(wanted, &info)));
-                }
-                Decision::Refuse(difference) => return Err(OpError::Differs { id, difference }),
-                Decision::Remove => {
-                    tracing::info!(volume.id = %id, "removing what an earlier attempt left half made");
-                    let removed = self.inner.blocks.delete(host, &id).await;
-                    removed.map_err(|error| OpError::block("remove the half-made", error))?;
-                    self.inner.ledger.forget(&id);
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    /// Chooses hosting volume and hosts and reserves the space; makes a hosting volume first when none has room.
-    async fn choose(&self, wanted: &CreateVolume) -> Result<(Hosting, Vec<HostAddress>), OpError> {
-        let _one_at_a_time = self.inner.placing.lock().await;
-        for made in [false, true] {
-            let candidates = self.candidates().await?;
-            let (ha, gib) = (wanted.parameters.ha, self.inner.policy.hosting_gib);
-            let seed = candidates.iter().map(|each| each.used >> 20).sum::<u64>();
-            match place(&candidates, wanted.size, ha, gib, seed) {
-                Placement::Place { candidate, hosts } => {
-                    let Some(chosen) = candidates.into_iter().nth(candidate) else {
-                        break;
-                    };
-                    let id = VolumeId::new(chosen.hosting.name.clone(), wanted.block.clone());
-                    self.inner.ledger.reserve(&id, wanted.size);
-                    return Ok((chosen.hosting, hosts));
-                }
-                Placement::Grow { gib } if !made => {
-                    self.inner
-                        .hosting
-                        .create(gib)
-                        .await
-                        .map_err(OpError::Backend)?;
-                }
-                Placement::Grow { .. } => break,
-                Placement::TooBig { limit } => {
-                    let (wanted, limit) = (wanted.size.bytes(), limit.bytes());
-                    return Err(OpError::TooBig { wanted, limit });
-                }
-                Placement::TooFewHosts { hosts } => {
-                    return Err(OpError::TooFewHosts { wanted: ha, hosts });
-                }
-                Placement::HostsDown { alive } => {
-                    return Err(OpError::HostsDown { wanted: ha, alive });
-                }
-            }
-        }
-        let what = "make room for the block".to_owned();
-        Err(OpError::Backend(crate::hosting::HostingError::Unknown {
-            what,
-        }))
-    }
-
-    pub(super) async fn candidates(&self) -> Result<Vec<Candidate>, OpError> {
-        let mut candidates = Vec::new();
-        for hosting in self.inner.hosting.list().await.map_err(OpError::Backend)? {
-            // A volume none of whose hosts answers is no place, and no reason to fail.
-            let alive = self.alive(&hosting.hosts).await.unwrap_or_default();
-            let used = self.inner.ledger.used(&hosting.name);
-            candidates.push(Candidate {
-                hosting,
-                used,
-                alive,
-            });
-        }
-        Ok(candidates)
-    }
-
-    /// Makes the block; what is found half made is removed, so that a final error leaves nothing.
-    async fn make(&self, hosting: &Hosting, block: &CreateBlock) -> Result<BlockInfo, OpError> {
-        let _turn = self.turn(hosting).await?;
-        let Some(host) = block.hosts.first().copied() else {
-            return Err(OpError::NotExported {
-                id: block.id.clone(),
+            self.reserve_room(inventory, &wanted, avoid).await?
+        };
+        let create = create_block(request, &spot);
+        let Some(host) = spot.hosts.first().copied() else {
+            self.shared.ledger.release(&spot.id);
+            return Err(OperationError::NoHosts {
+                volume: spot.id.hosting_volume,
             });
         };
-        tracing::info!(volume.id = %block.id, bytes = block.size.bytes(), "making a block");
-        match self.inner.blocks.create(host, block).await {
-            Ok(info) => Ok(info),
-            Err(BlockError::Exists { found, .. }) => Ok(*found),
-            Err(BlockError::Incomplete { found, cause }) => {
-                let removed = self.inner.blocks.delete(host, &found.id).await;
-                removed.map_err(|error| OpError::block("remove the half-made", error))?;
-                let half = BlockError::Incomplete { found, cause };
-                let id = block.id.clone();
-                Err(OpError::block(
-                    "make",
-                    BlockError::NotMade {
-                        id,
-                        cause: Box::new(half),
-                    },
-                ))
+        tracing::info!(id = %spot.id, %host, size = %create.size, "making a block");
+        let error = match self.blocks.create(host, &create).await {
+            Ok(found) => return Ok(self.made(found, create.size)),
+            Err(BlockError::Exists { found, .. }) => return Ok(self.made(*found, create.size)),
+            Err(error) => error,
+        };
+        self.settle_create(spot, error, pinned, &hostings, avoid)
+            .await
+    }
+
+    /// What a create that did not plainly succeed comes to.
+    async fn settle_create(
+        &self,
+        spot: Spot,
+        error: BlockError,
+        pinned: bool,
+        hostings: &[Hosting],
+        avoid: &mut Avoid,
+    ) -> Result<Attempt, OperationError> {
+        if let BlockError::Conflict { found, mismatch } = error {
+            self.shared.ledger.release(&spot.id);
+            return Err(OperationError::Differs {
+                id: found.id,
+                source: mismatch,
+            });
+        }
+        if let BlockError::Incomplete { found, .. } = &error {
+            let hosting = self.hosting_of(hostings, &found.id).await?;
+            self.remove_half_on(&hosting, found).await?;
+            return Err(OperationError::NotMade {
+                id: spot.id,
+                source: Box::new(error),
+            });
+        }
+        if !error.outcome_unknown() {
+            return self.not_made(spot, error, avoid);
+        }
+        // It was not even sent, and was not there before: another host may do better.
+        if not_sent(&error) && !pinned {
+            self.shared.ledger.note_absent(&spot.id);
+            avoid.hosts.extend(spot.hosts.first().copied());
+            return Ok(Attempt::Again);
+        }
+        // The reservation stays: the block may be there.
+        Err(OperationError::Unproved {
+            id: spot.id,
+            source: Box::new(error),
+        })
+    }
+
+    /// Where an earlier attempt at this block may still be at work.
+    fn earlier(&self, block: &BlockName, hostings: &[Hosting]) -> Option<Spot> {
+        let (id, reservation) = self.shared.ledger.reservation_of(block)?;
+        let exists = hostings.iter().any(|h| h.name == id.hosting_volume);
+        exists.then_some(Spot {
+            id,
+            hosts: reservation.hosts,
+        })
+    }
+
+    /// The hosting volume of a block that was just placed; it may be newer than the listing.
+    async fn hosting_of(
+        &self,
+        hostings: &[Hosting],
+        id: &VolumeId,
+    ) -> Result<Hosting, OperationError> {
+        let same = |hosting: &&Hosting| hosting.name == id.hosting_volume;
+        if let Some(hosting) = hostings.iter().find(same) {
+            return Ok(hosting.clone());
+        }
+        let volumes = self.volumes().await?;
+        let found = volumes.iter().find(same).cloned();
+        found.ok_or_else(|| OperationError::NoHosts {
+            volume: id.hosting_volume.clone(),
+        })
+    }
+
+    fn made(&self, found: BlockInfo, size: Capacity) -> Attempt {
+        self.shared.ledger.note_exact(&found, size);
+        self.shared.ledger.release(&found.id);
+        Attempt::Made(Box::new(found))
+    }
+
+    /// Nothing is there: gives the room back, and decides whether another place may do better.
+    fn not_made(
+        &self,
+        spot: Spot,
+        error: BlockError,
+        avoid: &mut Avoid,
+    ) -> Result<Attempt, OperationError> {
+        self.shared.ledger.note_absent(&spot.id);
+        let again = match error.cause() {
+            BlockError::NoSpace { hosting_volume }
+            | BlockError::VolumeMissing { hosting_volume } => {
+                avoid.volumes.insert(hosting_volume.clone())
             }
-            Err(error) => Err(OpError::block("make", error)),
+            BlockError::HostDown { host } | BlockError::Unavailable { host, .. } => {
+                avoid.hosts.insert(*host)
+            }
+            BlockError::BlockMissing { .. }
+            | BlockError::Exists { .. }
+            | BlockError::Conflict { .. }
+            | BlockError::Incomplete { .. }
+            | BlockError::NotMade { .. }
+            | BlockError::Unproved { .. }
+            | BlockError::NameTaken { .. }
+            | BlockError::Partial { .. }
+            | BlockError::Lagging { .. }
+            | BlockError::Shrink { .. }
+            | BlockError::Unsupported { .. }
+            | BlockError::Busy { .. }
+            | BlockError::InvalidRequest { .. }
+            | BlockError::Protocol { .. }
+            | BlockError::Transport(_) => false,
+        };
+        if again {
+            tracing::warn!(id = %spot.id, error = %proto::error::Chain(&error), "placing anew");
+            return Ok(Attempt::Again);
+        }
+        Err(OperationError::NotMade {
+            id: spot.id,
+            source: Box::new(error),
+        })
+    }
+
+    async fn remove_half(
+        &self,
+        inventory: &Inventory,
+        half: &BlockInfo,
+    ) -> Result<(), OperationError> {
+        let hostings: Vec<Hosting> = inventory
+            .listings
+            .iter()
+            .map(|listed| listed.hosting.clone())
+            .collect();
+        let hosting = self.hosting_of(&hostings, &half.id).await?;
+        self.remove_half_on(&hosting, half).await
+    }
+
+    /// Removes half a block, unless somebody is logged in: then it may once have been a whole one, with data on it.
+    async fn remove_half_on(
+        &self,
+        hosting: &Hosting,
+        half: &BlockInfo,
+    ) -> Result<(), OperationError> {
+        let users = if half.exported_on.is_empty() {
+            Vec::new()
+        } else {
+            self.users(half).await?
+        };
+        if let Some(user) = users.first() {
+            return Err(OperationError::HalfMadeInUse {
+                id: half.id.clone(),
+                user: user.as_str().to_owned(),
+            });
+        }
+        tracing::warn!(id = %half.id, "removing half a block");
+        self.remove(hosting, &half.id).await
+    }
+
+    fn created(&self, request: &CreateVolume, found: &BlockInfo) -> Created {
+        let exact = self.shared.ledger.exact(found);
+        Created {
+            size: exact.unwrap_or(request.size),
+            context: VolumeContext {
+                gbid: found.gbid,
+                hosting_volume: found.id.hosting_volume.clone(),
+                block: found.id.block.clone(),
+                fs: request.fs,
+            },
         }
     }
 }
 
-fn block(wanted: &CreateVolume, hosting: &Hosting, hosts: Vec<HostAddress>) -> CreateBlock {
+fn create_block(request: &CreateVolume, spot: &Spot) -> CreateBlock {
     CreateBlock {
-        id: VolumeId::new(hosting.name.clone(), wanted.block.clone()),
-        size: wanted.size,
-        hosts: if hosts.len() == wanted.parameters.ha {
-            hosts
-        } else {
-            hosting
-                .hosts
-                .iter()
-                .copied()
-                .take(wanted.parameters.ha)
-                .collect()
-        },
-        auth: wanted.parameters.auth,
-        prealloc: wanted.parameters.prealloc,
-        block_size: wanted.parameters.block_size,
-        io_timeout: wanted.parameters.io_timeout,
-        ring_buffer: wanted.parameters.ring_buffer,
+        id: spot.id.clone(),
+        size: request.size,
+        hosts: spot.hosts.clone(),
+        auth: request.parameters.auth,
+        prealloc: request.parameters.prealloc,
+        block_size: request.parameters.block_size,
+        io_timeout: request.parameters.io_timeout,
+        ring_buffer: request.parameters.ring_buffer,
     }
 }
 
-fn created(wanted: &CreateVolume, info: &BlockInfo) -> Created {
-    Created {
-        id: info.id.clone(),
-        gbid: info.gbid,
-        size: wanted.size,
-        fs_type: wanted.fs_type,
+fn not_sent(error: &BlockError) -> bool {
+    matches!(error.cause(), BlockError::Transport(error) if !error.may_have_started())
+}
+
+fn ambiguous(found: &[BlockInfo]) -> OperationError {
+    let places: Vec<String> = found.iter().map(|block| block.id.to_string()).collect();
+    let block = found.first().map(|block| block.id.block.to_string());
+    OperationError::Ambiguous {
+        block: block.unwrap_or_default(),
+        places: places.join(", "),
     }
 }

@@ -1,46 +1,73 @@
-//! DeleteVolume: absent is success, in use is refused, gone is proved.
+//! `DeleteVolume`: what is gone is a success, what is in use is left alone.
+//!
+//! # Guarantees
+//!
+//! - Success means that gluster-block says: the hosting volume is there, and this block is not (C5).
+//! - Only blocks on hosting volumes of ours are touched (C6): an id of another one is an unknown id.
+//! - A volume that is published, or that somebody is logged in to, is refused. Hosts that do not answer are not asked twice:
+//!   gluster-block itself refuses to delete while one of a block's hosts is down.
 
-use blockd_client::Error as BlockError;
 use blockd_client::vocabulary::VolumeId;
 
-use super::{OpError, Operations};
+use super::Operations;
 use crate::blocks::Blocks;
-use crate::hosting::HostingVolumes;
+use crate::error::OperationError;
+use crate::hosting::{Hosting, HostingVolumes};
 
 impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
-    /// Removes the volume.
-    ///
-    /// # Guarantees
-    /// Success means that `info` says it is gone. Nothing is forced: with a storage host down the block stays and the
-    /// error says which host is missing.
+    /// Deletes a volume.
     ///
     /// # Errors
-    /// `InUse` while it is published or a node is logged in.
-    pub async fn delete(&self, id: &VolumeId) -> Result<(), OpError> {
-        let Some(located) = self.locate(id).await? else {
+    ///
+    /// [`OperationError::InUse`]; [`OperationError::NotRemoved`] to try again.
+    pub async fn delete(self, id: VolumeId) -> Result<(), OperationError> {
+        let Some((hosting, found)) = self.find(&id).await? else {
+            self.forget(&id);
             return Ok(());
         };
-        if let Some(node) = self.inner.ledger.published(id).keys().next() {
-            let how = format!("published to node {}", node.name());
-            return Err(OpError::InUse {
-                id: id.clone(),
-                how,
-            });
+        let published = self.shared.publications.of(&id);
+        if let Some(node) = published.keys().next() {
+            let user = format!("node {}", node.name());
+            return Err(OperationError::InUse { id, user });
         }
-        if let Some(initiator) = self.initiators(&located.info).await?.into_iter().next() {
-            let how = format!("in use: initiator {initiator} is logged in");
-            return Err(OpError::InUse {
-                id: id.clone(),
-                how,
-            });
+        if !found.exported_on.is_empty() {
+            let users = match self.users(&found).await {
+                Ok(users) => users,
+                // Nobody to ask: then nobody deletes either, and says why better than this.
+                Err(OperationError::SessionsUnknown { .. }) if !found.is_complete() => Vec::new(),
+                Err(error) => return Err(error),
+            };
+            if let Some(user) = users.first() {
+                let user = format!("initiator {}", user.as_str());
+                return Err(OperationError::InUse { id, user });
+            }
         }
-        tracing::info!(volume.id = %id, "removing a block");
-        match self.inner.blocks.delete(located.host, id).await {
-            Ok(()) | Err(BlockError::BlockMissing { .. }) => {
-                self.inner.ledger.forget(id);
+        tracing::info!(%id, "deleting a block");
+        self.remove(&hosting, &id).await
+    }
+
+    /// Removes a block, whole or not, through the first host that serves.
+    pub(super) async fn remove(
+        &self,
+        hosting: &Hosting,
+        id: &VolumeId,
+    ) -> Result<(), OperationError> {
+        let outcome = self.ask(hosting, |host| self.blocks.delete(host, id)).await;
+        match outcome {
+            Ok(()) => {
+                self.forget(id);
                 Ok(())
             }
-            Err(error) => Err(OpError::block("remove", error)),
+            Err(OperationError::Contents { source, .. }) => Err(OperationError::NotRemoved {
+                id: id.clone(),
+                source,
+            }),
+            Err(error) => Err(error),
         }
+    }
+
+    fn forget(&self, id: &VolumeId) {
+        self.shared.ledger.note_absent(id);
+        self.shared.publications.forget(id);
     }
 }

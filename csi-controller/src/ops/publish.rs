@@ -1,144 +1,210 @@
-//! ControllerPublishVolume and its opposite: who may use a volume, and what a node needs for it.
+//! `ControllerPublishVolume` and its opposite: who may use a volume, and what that node must know.
+//!
+//! Publications are remembered in this process only; after a restart the sessions on the targets say who uses a volume (T11).
+//! gluster-block cannot keep an initiator out, so this is the only gate there is before two nodes write to one
+//! file system.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use blockd_client::BlockInfo;
-use blockd_client::vocabulary::{Capacity, Initiator, NodeId, PublishContext, VolumeId};
+use blockd_client::vocabulary::{
+    Capacity, Initiator, NodeId, PublishContext, SealedChap, VolumeId,
+};
 
-use super::{OpError, Operations};
+use super::Operations;
 use crate::blocks::Blocks;
+use crate::error::OperationError;
 use crate::hosting::HostingVolumes;
-use crate::ledger::Size;
 
-/// A volume to be published to a node.
+/// How a volume is to be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// By whom.
+    pub mode: AccessMode,
+    /// As a raw device instead of a file system.
+    pub raw: bool,
+}
+
+/// Who uses a volume, of the modes that are safe on gluster-block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessMode {
+    /// One node, writing.
+    SingleNodeWriter,
+    /// One node, reading.
+    SingleNodeReader,
+    /// One node, one writer there.
+    SingleNodeSingleWriter,
+    /// One node, several writers there.
+    SingleNodeMultiWriter,
+    /// Several nodes, all reading.
+    MultiNodeReader,
+}
+
+/// A volume to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Publish {
+pub struct PublishVolume {
     /// The volume.
     pub id: VolumeId,
     /// The node.
     pub node: NodeId,
-    /// For reading only.
-    pub read_only: bool,
-    /// Whether other nodes may have it too: readers only.
-    pub shared: bool,
+    /// How.
+    pub access: Access,
 }
 
-/// Decides whether a volume may be published to a node.
+/// Who has which volume, as far as this process gave it out.
+#[derive(Debug, Default)]
+pub(crate) struct Publications {
+    // A std mutex: taken for single map operations, never across an await.
+    map: Mutex<HashMap<VolumeId, BTreeMap<NodeId, Access>>>,
+}
+
+impl Publications {
+    pub(super) fn of(&self, id: &VolumeId) -> BTreeMap<NodeId, Access> {
+        self.map().get(id).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn forget(&self, id: &VolumeId) {
+        self.map().remove(id);
+    }
+
+    fn add(&self, request: &PublishVolume) {
+        let mut map = self.map();
+        let nodes = map.entry(request.id.clone()).or_default();
+        nodes.insert(request.node.clone(), request.access);
+    }
+
+    fn remove(&self, id: &VolumeId, node: Option<&NodeId>) {
+        let mut map = self.map();
+        match (node, map.get_mut(id)) {
+            (Some(node), Some(nodes)) if nodes.len() > 1 || !nodes.contains_key(node) => {
+                nodes.remove(node);
+            }
+            _ => {
+                map.remove(id);
+            }
+        }
+    }
+
+    fn map(&self) -> MutexGuard<'_, HashMap<VolumeId, BTreeMap<NodeId, Access>>> {
+        self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a node may have a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Yes.
+    Grant,
+    /// It has it in another way already.
+    Otherwise,
+    /// No; somebody else has it.
+    HeldBy(String),
+}
+
+/// Decides whether a node may have a volume.
 ///
-/// | published to | sessions of | shared | decision |
-/// |---|---|---|---|
-/// | this node, same access | | | yes |
-/// | this node, other access | | | `Incompatible` |
-/// | another node | | no | `InUse`, naming the node (T11) |
-/// | | another initiator | no | `InUse`, naming the initiator: its node was lost or forgotten (T04) |
-/// | else | | | yes |
-fn decide(
-    wanted: &Publish,
-    published: &BTreeMap<NodeId, bool>,
-    sessions: &BTreeSet<Initiator>,
-) -> Result<(), OpError> {
-    let id = wanted.id.clone();
-    if published
-        .get(&wanted.node)
-        .is_some_and(|read_only| *read_only != wanted.read_only)
-    {
-        return Err(OpError::Incompatible {
-            id,
-            node: wanted.node.name().to_owned(),
-        });
+/// | it has it already | other nodes have it | others are logged in | wanted for many readers | verdict |
+/// |---|---|---|---|---|
+/// | the same way | | | | `Grant` |
+/// | another way | | | | `Otherwise` |
+/// | no | all as many readers | | yes | `Grant` |
+/// | no | any | | else | `HeldBy` that node |
+/// | no | none | yes | no | `HeldBy` that initiator |
+/// | no | none | yes | yes | `Grant`: readers of before a restart |
+/// | no | none | no | | `Grant` |
+#[must_use]
+pub fn decide(
+    wanted: &PublishVolume,
+    published: &BTreeMap<NodeId, Access>,
+    users: &[Initiator],
+) -> Verdict {
+    match published.get(&wanted.node) {
+        Some(access) if *access == wanted.access => return Verdict::Grant,
+        Some(_) => return Verdict::Otherwise,
+        None => {}
     }
-    if wanted.shared {
-        return Ok(());
-    }
-    if let Some(other) = published.keys().find(|node| **node != wanted.node) {
-        let how = format!("published to node {}; detach it there first", other.name());
-        return Err(OpError::InUse { id, how });
-    }
-    if let Some(other) = sessions
+    let shared = |mode: AccessMode| mode == AccessMode::MultiNodeReader;
+    let many = shared(wanted.access.mode);
+    let in_the_way = published
         .iter()
-        .find(|initiator| *initiator != wanted.node.initiator())
-    {
-        let how = format!(
-            "in use: initiator {other} is logged in; unstage it on that node, or fence the node"
-        );
-        return Err(OpError::InUse { id, how });
+        .find(|(_, access)| !(many && shared(access.mode)));
+    if let Some((node, _)) = in_the_way {
+        return Verdict::HeldBy(format!("node {}", node.name()));
     }
-    Ok(())
+    let foreign = users.iter().find(|user| *user != wanted.node.initiator());
+    match foreign {
+        Some(user) if !many => Verdict::HeldBy(format!("initiator {}", user.as_str())),
+        Some(_) | None => Verdict::Grant,
+    }
 }
 
 impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
-    /// Publishes the volume: what the node needs, with the CHAP password sealed (C7).
+    /// Gives a volume to a node.
     ///
     /// # Errors
-    /// `InUse` when a volume for one node is on another.
-    pub async fn publish(&self, wanted: &Publish) -> Result<PublishContext, OpError> {
-        let located = self.existing(&wanted.id).await?;
-        let sessions = self.initiators(&located.info).await?;
-        decide(wanted, &self.inner.ledger.published(&wanted.id), &sessions)?;
-        let context = self.context(&located.info)?;
-        self.inner
-            .ledger
-            .publish(&wanted.id, wanted.node.clone(), wanted.read_only);
+    ///
+    /// [`OperationError::InUse`] if it would get a second writer.
+    pub async fn publish(self, request: PublishVolume) -> Result<PublishContext, OperationError> {
+        let id = &request.id;
+        let not_found = || OperationError::NotFound { id: id.clone() };
+        let (_, found) = self.find(id).await?.ok_or_else(not_found)?;
+        if found.exported_on.is_empty() {
+            return Err(OperationError::NotExported { id: id.clone() });
+        }
+        let users = self.users(&found).await?;
+        match decide(&request, &self.shared.publications.of(id), &users) {
+            Verdict::Grant => {}
+            Verdict::Otherwise => {
+                return Err(OperationError::PublishedOtherwise {
+                    id: id.clone(),
+                    node: request.node.name().to_owned(),
+                });
+            }
+            Verdict::HeldBy(user) => {
+                let id = id.clone();
+                return Err(OperationError::InUse { id, user });
+            }
+        }
+        let context = PublishContext {
+            iqn: found.gbid.iqn(),
+            portals: found.portals(),
+            wwid: found.gbid.wwid(),
+            capacity: self.expected(&found)?,
+            chap: self.seal(&found)?,
+        };
+        self.shared.publications.add(&request);
+        tracing::info!(%id, node = request.node.name(), "published");
         Ok(context)
     }
 
-    /// Takes the volume from the node, or from all when none is named. What is not published is success.
+    /// Takes a volume from a node, or from all. Never fails: what was not published is unpublished.
     pub fn unpublish(&self, id: &VolumeId, node: Option<&NodeId>) {
-        self.inner.ledger.unpublish(id, node);
+        self.shared.publications.remove(id, node);
     }
 
-    /// Proves that the volume is there.
-    ///
-    /// # Errors
-    /// `NotFound` when it is not.
-    pub async fn validate(&self, id: &VolumeId) -> Result<(), OpError> {
-        self.existing(id).await.map(drop)
+    /// What the node must at least find: exact if known, else the smallest size that prints the same.
+    fn expected(&self, found: &BlockInfo) -> Result<Capacity, OperationError> {
+        let smallest = || Capacity::smallest_printed_as(&found.printed_size);
+        let expected = self.shared.ledger.exact(found).or_else(smallest);
+        expected
+            .filter(|size| *size > Capacity::ZERO)
+            .ok_or_else(|| OperationError::NotExported {
+                id: found.id.clone(),
+            })
     }
 
-    fn context(&self, info: &BlockInfo) -> Result<PublishContext, OpError> {
-        if info.exported_on.is_empty() {
-            return Err(OpError::NotExported {
-                id: info.id.clone(),
-            });
-        }
-        let chap = match (info.credentials(), &self.inner.keys) {
-            (None, _) => None,
-            (Some(_), None) => {
-                return Err(OpError::NoKey {
-                    id: info.id.clone(),
-                });
-            }
-            (Some(credentials), Some(keys)) => {
-                Some(keys.seal(&info.id, &credentials).map_err(OpError::Seal)?)
-            }
+    fn seal(&self, found: &BlockInfo) -> Result<Option<SealedChap>, OperationError> {
+        let Some(credentials) = found.credentials() else {
+            return Ok(None);
         };
-        let capacity = match self.inner.ledger.size(&info.id) {
-            Some(Size::Exact(size)) => size,
-            _ => Capacity::smallest_printed_as(&info.printed_size).unwrap_or(Capacity::ZERO),
-        };
-        let mut portals = info.portals();
-        portals.sort_unstable();
-        Ok(PublishContext {
-            iqn: info.gbid.iqn(),
-            portals,
-            wwid: info.gbid.wwid(),
-            capacity,
-            chap,
-        })
-    }
-
-    /// Who is logged in to the block on any of its hosts. A host that is down has no sessions; one that is up must answer.
-    pub(super) async fn initiators(
-        &self,
-        info: &BlockInfo,
-    ) -> Result<BTreeSet<Initiator>, OpError> {
-        let iqn = info.gbid.iqn();
-        let mut found = BTreeSet::new();
-        for host in self.alive(&info.exported_on).await.unwrap_or_default() {
-            let sessions = self.inner.blocks.sessions(host, &iqn).await;
-            found.extend(sessions.map_err(|error| OpError::block("see who uses", error))?);
-        }
-        Ok(found)
+        let keys = self.shared.keys.as_ref();
+        let keys = keys.ok_or(OperationError::NoSealingKey)?;
+        let id = found.id.clone();
+        let sealed = keys.seal(&id, &credentials);
+        sealed
+            .map(Some)
+            .map_err(|source| OperationError::Seal { id, source })
     }
 }
 
@@ -146,62 +212,88 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
 mod tests {
     use super::*;
 
-    fn node(name: &str) -> NodeId {
-        NodeId::new(
-            name,
-            format!("iqn.1993-08.org.debian:01:{name}").parse().unwrap(),
-        )
-        .unwrap()
+    const WRITER: Access = Access {
+        mode: AccessMode::SingleNodeWriter,
+        raw: false,
+    };
+    const READERS: Access = Access {
+        mode: AccessMode::MultiNodeReader,
+        raw: false,
+    };
+
+    fn node(n: u8) -> NodeId {
+        format!("n{n}/iqn.1993-08.org.debian:01:{n}")
+            .parse()
+            .unwrap()
     }
 
-    fn wanted(name: &str) -> Publish {
-        Publish {
-            id: "hv/pvc-1".parse().unwrap(),
-            node: node(name),
-            read_only: false,
-            shared: false,
+    fn wanted(n: u8, access: Access) -> PublishVolume {
+        PublishVolume {
+            id: "hv/b".parse().unwrap(),
+            node: node(n),
+            access,
         }
     }
 
     // T11
     #[test]
-    fn a_second_node_is_refused_and_the_first_is_named() {
-        let published = BTreeMap::from([(node("n1"), false)]);
-        let error = decide(&wanted("n2"), &published, &BTreeSet::new()).unwrap_err();
-        assert!(error.to_string().contains("node n1"), "{error}");
-    }
-
-    // T04
-    #[test]
-    fn a_node_that_was_forgotten_is_seen_by_its_session() {
-        let sessions = BTreeSet::from([node("n1").initiator().clone()]);
-        let error = decide(&wanted("n2"), &BTreeMap::new(), &sessions).unwrap_err();
-        assert!(error.to_string().contains("debian:01:n1"), "{error}");
-        assert!(decide(&wanted("n1"), &BTreeMap::new(), &sessions).is_ok());
-    }
-
-    #[test]
-    fn the_same_node_again_is_fine_and_with_other_access_is_not() {
-        let published = BTreeMap::from([(node("n1"), true)]);
-        assert!(matches!(
-            decide(&wanted("n1"), &published, &BTreeSet::new()),
-            Err(OpError::Incompatible { .. })
-        ));
-        let again = Publish {
-            read_only: true,
-            ..wanted("n1")
+    fn a_second_writer_is_refused_by_memory_and_by_sessions() {
+        let held = BTreeMap::from([(node(1), WRITER)]);
+        let verdict = decide(&wanted(2, WRITER), &held, &[]);
+        assert_eq!(verdict, Verdict::HeldBy("node n1".to_owned()));
+        let users = [node(1).initiator().clone()];
+        let Verdict::HeldBy(user) = decide(&wanted(2, WRITER), &BTreeMap::new(), &users) else {
+            panic!("granted");
         };
-        assert!(decide(&again, &published, &BTreeSet::new()).is_ok());
+        assert!(user.contains("iqn.1993-08.org.debian:01:1"), "{user}");
     }
 
     #[test]
-    fn readers_may_share() {
-        let published = BTreeMap::from([(node("n1"), true)]);
-        let reader = Publish {
-            read_only: true,
-            shared: true,
-            ..wanted("n2")
+    fn a_nodes_own_session_is_not_in_its_way() {
+        let users = [node(1).initiator().clone()];
+        let verdict = decide(&wanted(1, WRITER), &BTreeMap::new(), &users);
+        assert_eq!(verdict, Verdict::Grant);
+    }
+
+    #[test]
+    fn the_same_again_is_granted_and_another_way_is_not() {
+        let held = BTreeMap::from([(node(1), WRITER)]);
+        assert_eq!(decide(&wanted(1, WRITER), &held, &[]), Verdict::Grant);
+        let raw = Access {
+            raw: true,
+            ..WRITER
         };
-        assert!(decide(&reader, &published, &BTreeSet::new()).is_ok());
+        assert_eq!(decide(&wanted(1, raw), &held, &[]), Verdict::Otherwise);
+    }
+
+    #[test]
+    fn readers_share_with_readers_only() {
+        let readers = BTreeMap::from([(node(1), READERS)]);
+        let users = [node(1).initiator().clone()];
+        assert_eq!(
+            decide(&wanted(2, READERS), &readers, &users),
+            Verdict::Grant
+        );
+        let verdict = decide(&wanted(2, WRITER), &readers, &users);
+        assert_eq!(verdict, Verdict::HeldBy("node n1".to_owned()));
+        let writer = BTreeMap::from([(node(1), WRITER)]);
+        let verdict = decide(&wanted(2, READERS), &writer, &users);
+        assert_eq!(verdict, Verdict::HeldBy("node n1".to_owned()));
+    }
+
+    #[test]
+    fn what_is_unpublished_twice_is_unpublished() {
+        let publications = Publications::default();
+        let one = wanted(1, READERS);
+        publications.add(&one);
+        publications.add(&wanted(2, READERS));
+        publications.remove(&one.id, Some(&node(1)));
+        publications.remove(&one.id, Some(&node(1)));
+        assert_eq!(
+            publications.of(&one.id).into_keys().collect::<Vec<_>>(),
+            [node(2)]
+        );
+        publications.remove(&one.id, None);
+        assert!(publications.of(&one.id).is_empty());
     }
 }

@@ -2,344 +2,419 @@
 
 use std::collections::HashMap;
 
-use blockd_client::vocabulary::{BlockName, Capacity, FsType, Invalid, NodeId, VolumeId};
+use blockd_client::vocabulary::{
+    BlockName, Capacity, ContextError, FsDefaults, FsType, Invalid, NodeId, VolumeContext, VolumeId,
+};
 use proto::csi;
 use proto::csi::volume_capability::AccessType;
 use proto::csi::volume_capability::access_mode::Mode;
 use proto::error::{Classify, ErrorKind};
 
 use crate::ops::create::CreateVolume;
-use crate::ops::expand::Expand;
-use crate::ops::publish::Publish;
+use crate::ops::expand::{self, ExpandVolume};
+use crate::ops::list::ListVolumes;
+use crate::ops::publish::{Access, AccessMode, PublishVolume};
+use crate::ops::validate::ValidateVolume;
+use crate::ops::{CapacityRange, NoSuchSize};
 use crate::params::{ParameterError, Parameters};
 
-/// Sizes are whole multiples of it: the largest block size, so that every file system and page size is content.
-pub(super) const UNIT: u64 = 4096;
-/// Size of a volume whose claim names none.
-const DEFAULT_SIZE: u64 = 1 << 30;
-/// The specification's limit for strings.
-const NAME_BYTES: usize = 128;
+#[cfg(test)]
+mod tests;
 
-/// A request that is not understood, or that this driver never serves.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+/// A request that is not understood, or that no volume of ours can satisfy.
+#[derive(Debug, thiserror::Error)]
 pub(super) enum ParseError {
+    /// A required field is empty.
     #[error("{field} is missing")]
-    Missing { field: &'static str },
+    Missing {
+        /// The field.
+        field: &'static str,
+    },
+    /// A field has a value that it cannot have.
     #[error("{field} {value:?} is not valid: {rule}")]
     Invalid {
+        /// The field.
         field: &'static str,
+        /// Its value.
         value: String,
+        /// What is allowed.
         rule: &'static str,
     },
-    #[error("there is no volume {id:?}")]
-    UnknownVolume {
+    /// The id is none of ours, so there is no such thing.
+    #[error("there is no {what} {id:?}")]
+    Unknown {
+        /// What the id is of.
+        what: &'static str,
+        /// The id.
         id: String,
+        /// Why it is none of ours.
         #[source]
         source: Invalid,
     },
-    #[error("there is no node {id:?}")]
-    UnknownNode {
-        id: String,
-        #[source]
-        source: Invalid,
-    },
-    #[error("{why}")]
-    Unsupported { why: String },
-    #[error("parameters")]
+    /// A parameter of the class.
+    #[error("parameters are not valid")]
     Parameters(#[source] ParameterError),
-    #[error("capacity_range: {why}")]
-    Range { why: String },
+    /// A size that cannot be had.
+    #[error("capacity_range cannot be met")]
+    Size(#[source] NoSuchSize),
+    /// A context that this controller did not make.
+    #[error("volume_context was not made by this driver")]
+    Context(#[source] ContextError),
+    /// What a volume cannot be used for.
+    #[error("volume_capability is not supported: {why}")]
+    Capability {
+        /// Why not.
+        why: String,
+    },
+    /// Too small for the file system it is to carry.
+    #[error(
+        "capacity_range: {} bytes are too small for xfs, which needs 300 MiB; ask for more, or for ext4",
+        size.bytes()
+    )]
+    TooSmallForXfs {
+        /// What it would be.
+        size: Capacity,
+    },
 }
 
 impl Classify for ParseError {
     fn kind(&self) -> ErrorKind {
         match self {
-            Self::UnknownVolume { .. } | Self::UnknownNode { .. } => ErrorKind::NotFound,
-            Self::Range { .. } => ErrorKind::OutOfRange,
+            Self::Unknown { .. } => ErrorKind::NotFound,
+            Self::Size(_) | Self::TooSmallForXfs { .. } => ErrorKind::OutOfRange,
             Self::Missing { .. }
             | Self::Invalid { .. }
-            | Self::Unsupported { .. }
-            | Self::Parameters(_) => ErrorKind::InvalidArgument,
+            | Self::Parameters(_)
+            | Self::Context(_)
+            | Self::Capability { .. } => ErrorKind::InvalidArgument,
         }
     }
 }
 
 pub(super) fn create(request: csi::CreateVolumeRequest) -> Result<CreateVolume, ParseError> {
-    let name = name(request.name)?;
-    let usage = usages(&request.volume_capabilities)?;
-    if request.volume_content_source.is_some() {
-        return Err(unsupported(
-            "volume_content_source: gluster-block has no snapshots or clones",
-        ));
-    }
-    if !request.mutable_parameters.is_empty() {
-        return Err(unsupported(
-            "mutable_parameters: a block has none that can be changed",
-        ));
-    }
-    let parameters = Parameters::try_from(&request.parameters).map_err(ParseError::Parameters)?;
-    let (size, _) = range(request.capacity_range, DEFAULT_SIZE)?;
-    Ok(CreateVolume {
-        block: BlockName::derive(&name),
-        size,
-        parameters,
-        fs_type: usage.fs_type.unwrap_or(FsType::Xfs),
-    })
-}
-
-/// `None` for an id that no volume of ours can have: gone already.
-pub(super) fn delete(request: csi::DeleteVolumeRequest) -> Result<Option<VolumeId>, ParseError> {
-    Ok(required(request.volume_id, "volume_id")?.parse().ok())
-}
-
-pub(super) fn publish(request: csi::ControllerPublishVolumeRequest) -> Result<Publish, ParseError> {
-    let id = required(request.volume_id, "volume_id")?;
-    let node = required(request.node_id, "node_id")?;
-    let capability = request.volume_capability.ok_or(ParseError::Missing {
-        field: "volume_capability",
-    })?;
-    let usage = usage(&capability)?;
-    if request.readonly && !usage.read_only {
-        return Err(unsupported(
-            "readonly: this driver publishes to a node for writing; ask for a reader's access mode, or for a read-only mount in the pod",
-        ));
-    }
-    let id = volume_id(id)?;
-    let node = node
-        .parse::<NodeId>()
-        .map_err(|source| ParseError::UnknownNode { id: node, source })?;
-    Ok(Publish {
-        id,
-        node,
-        read_only: usage.read_only,
-        shared: usage.shared,
-    })
-}
-
-/// `None` for an id that no volume of ours can have; no node for "all nodes", and for one that cannot be ours.
-pub(super) fn unpublish(
-    request: csi::ControllerUnpublishVolumeRequest,
-) -> Result<Option<(VolumeId, Option<NodeId>)>, ParseError> {
-    let id = required(request.volume_id, "volume_id")?;
-    let Ok(id) = id.parse() else { return Ok(None) };
-    if request.node_id.is_empty() {
-        return Ok(Some((id, None)));
-    }
-    // A node that we do not know has nothing of ours.
-    Ok(request.node_id.parse().ok().map(|node| (id, Some(node))))
-}
-
-/// What ValidateVolumeCapabilities asks.
-#[derive(Debug)]
-pub(super) struct Validate {
-    pub(super) id: VolumeId,
-    pub(super) capabilities: Vec<csi::VolumeCapability>,
-    pub(super) parameters: HashMap<String, String>,
-    pub(super) context: HashMap<String, String>,
-    /// Why one of the capabilities is not supported.
-    pub(super) unsupported: Option<String>,
-}
-
-pub(super) fn validate(
-    request: csi::ValidateVolumeCapabilitiesRequest,
-) -> Result<Validate, ParseError> {
-    let id = required(request.volume_id, "volume_id")?;
+    let name = volume_name(request.name)?;
     if request.volume_capabilities.is_empty() {
         return Err(ParseError::Missing {
             field: "volume_capabilities",
         });
     }
-    let parameters = Parameters::try_from(&request.parameters)
-        .err()
-        .map(|error| error.to_string());
-    let unsupported = usages(&request.volume_capabilities)
-        .err()
-        .map(|error| error.to_string());
-    Ok(Validate {
-        id: volume_id(id)?,
-        unsupported: unsupported.or(parameters),
-        capabilities: request.volume_capabilities,
-        parameters: request.parameters,
-        context: request.volume_context,
+    let mut fs = None;
+    for capability in &request.volume_capabilities {
+        fs = usage(capability)?.fs.or(fs);
+    }
+    within_limit("parameters", &request.parameters)?;
+    let parameters = Parameters::try_from(&request.parameters).map_err(ParseError::Parameters)?;
+    if request.volume_content_source.is_some() {
+        return Err(ParseError::Invalid {
+            field: "volume_content_source",
+            value: "set".to_owned(),
+            rule: "this driver makes empty volumes only; it has neither snapshots nor clones",
+        });
+    }
+    if let Some(key) = request.mutable_parameters.keys().min() {
+        return Err(ParseError::Invalid {
+            field: "mutable_parameters",
+            value: key.chars().take(SHOWN).collect(),
+            rule: "nothing of a volume can be modified; leave them out",
+        });
+    }
+    let range = range(request.capacity_range)?;
+    let size = range
+        .choose(parameters.granularity())
+        .map_err(ParseError::Size)?;
+    let fs_type = fs.unwrap_or_default();
+    let mounted = request
+        .volume_capabilities
+        .iter()
+        .any(|capability| matches!(capability.access_type, Some(AccessType::Mount(_))));
+    if mounted && fs_type == FsType::Xfs && size < XFS_LEAST {
+        return Err(ParseError::TooSmallForXfs { size });
+    }
+    Ok(CreateVolume {
+        block: BlockName::derive(&name),
+        size,
+        parameters,
+        fs: FsDefaults { fs_type },
     })
 }
 
-pub(super) fn list(request: csi::ListVolumesRequest) -> Result<(String, usize), ParseError> {
+/// mkfs.xfs makes nothing smaller.
+const XFS_LEAST: Capacity = Capacity::from_bytes(300 << 20);
+
+/// None if the id cannot be one of ours: then the volume is gone already.
+pub(super) fn delete(request: csi::DeleteVolumeRequest) -> Result<Option<VolumeId>, ParseError> {
+    Ok(required(request.volume_id, "volume_id")?.parse().ok())
+}
+
+pub(super) fn publish(
+    request: csi::ControllerPublishVolumeRequest,
+) -> Result<PublishVolume, ParseError> {
+    let id = required(request.volume_id, "volume_id")?;
+    let node = required(request.node_id, "node_id")?;
+    let capability = request.volume_capability.ok_or(ParseError::Missing {
+        field: "volume_capability",
+    })?;
+    let access = usage(&capability)?.access;
+    if request.readonly {
+        return Err(ParseError::Invalid {
+            field: "readonly",
+            value: "true".to_owned(),
+            rule: "PUBLISH_READONLY is not advertised; use a read-only access mode",
+        });
+    }
+    Ok(PublishVolume {
+        id: volume_id(&id)?,
+        node: node.parse().map_err(|source| ParseError::Unknown {
+            what: "node",
+            id: node.chars().take(SHOWN).collect(),
+            source,
+        })?,
+        access,
+    })
+}
+
+/// None if volume or node cannot be ours: then nothing is published. No node means all of them.
+pub(super) fn unpublish(
+    request: csi::ControllerUnpublishVolumeRequest,
+) -> Result<Option<(VolumeId, Option<NodeId>)>, ParseError> {
+    let id = required(request.volume_id, "volume_id")?.parse().ok();
+    if request.node_id.is_empty() {
+        return Ok(id.map(|id| (id, None)));
+    }
+    let node = request.node_id.parse().ok();
+    Ok(id.zip(node).map(|(id, node)| (id, Some(node))))
+}
+
+pub(super) fn validate(
+    request: &csi::ValidateVolumeCapabilitiesRequest,
+) -> Result<ValidateVolume, ParseError> {
+    let id = required(request.volume_id.clone(), "volume_id")?;
+    if request.volume_capabilities.is_empty() {
+        return Err(ParseError::Missing {
+            field: "volume_capabilities",
+        });
+    }
+    let id = volume_id(&id)?;
+    let mut refused = None;
+    for capability in &request.volume_capabilities {
+        match usage(capability) {
+            Ok(_) => {}
+            Err(error @ ParseError::Capability { .. }) => {
+                refused = refused.or(Some(error.to_string()));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let parameters = Some(&request.parameters).filter(|map| !map.is_empty());
+    let context = Some(&request.volume_context).filter(|map| !map.is_empty());
+    Ok(ValidateVolume {
+        id,
+        refused,
+        parameters: parameters
+            .map(Parameters::try_from)
+            .transpose()
+            .map_err(ParseError::Parameters)?,
+        context: context
+            .map(VolumeContext::try_from)
+            .transpose()
+            .map_err(ParseError::Context)?,
+    })
+}
+
+pub(super) fn list(request: csi::ListVolumesRequest) -> Result<ListVolumes, ParseError> {
     let limit = usize::try_from(request.max_entries).map_err(|_| ParseError::Invalid {
         field: "max_entries",
         value: request.max_entries.to_string(),
-        rule: "zero for no limit, or a number of entries",
+        rule: "it must not be negative",
     })?;
-    Ok((request.starting_token, limit))
-}
-
-/// False when volumes of that kind cannot be had at all.
-pub(super) fn capacity(request: &csi::GetCapacityRequest) -> Result<bool, ParseError> {
-    Parameters::try_from(&request.parameters).map_err(ParseError::Parameters)?;
-    Ok(request.volume_capabilities.is_empty() || usages(&request.volume_capabilities).is_ok())
-}
-
-pub(super) fn expand(request: csi::ControllerExpandVolumeRequest) -> Result<Expand, ParseError> {
-    let id = required(request.volume_id, "volume_id")?;
-    if request.capacity_range.is_none() {
-        return Err(ParseError::Missing {
-            field: "capacity_range",
-        });
-    }
-    let (size, limit) = range(request.capacity_range, UNIT)?;
-    if let Some(capability) = &request.volume_capability {
-        usage(capability)?;
-    }
-    Ok(Expand {
-        id: volume_id(id)?,
-        size,
-        limit,
+    Ok(ListVolumes {
+        limit: Some(limit).filter(|limit| *limit > 0),
+        token: Some(request.starting_token).filter(|token| !token.is_empty()),
     })
 }
 
-/// The size to make: the required one, else the limit's or the default, rounded up to whole units.
-///
-/// | required | limit | size |
-/// |---|---|---|
-/// | negative, or limit negative | | INVALID_ARGUMENT |
-/// | 0 | 0 | the default |
-/// | 0 | l | the smaller of default and l, rounded down |
-/// | r | 0 | r rounded up |
-/// | r | l < r rounded up | OUT_OF_RANGE |
-/// | r | l | r rounded up |
-fn range(
-    range: Option<csi::CapacityRange>,
-    default: u64,
-) -> Result<(Capacity, Option<Capacity>), ParseError> {
-    let range = range.unwrap_or_default();
-    let bytes = |value: i64, field| {
-        u64::try_from(value).map_err(|_| ParseError::Invalid {
-            field,
-            value: value.to_string(),
-            rule: "a number of bytes, zero or above",
-        })
-    };
-    let required = bytes(range.required_bytes, "capacity_range.required_bytes")?;
-    let limit = bytes(range.limit_bytes, "capacity_range.limit_bytes")?;
-    let wanted = match (required, limit) {
-        (0, 0) => default,
-        (0, limit) => default.min(limit / UNIT * UNIT),
-        (required, _) => required,
-    };
-    let too_large = || ParseError::Range {
-        why: format!("{required} bytes are more than any volume can have"),
-    };
-    let size = Capacity::from_bytes(wanted)
-        .round_up(Capacity::from_bytes(UNIT))
-        .ok_or_else(too_large)?;
-    if size.bytes() > i64::MAX.unsigned_abs() {
-        return Err(too_large());
+pub(super) fn get(request: csi::ControllerGetVolumeRequest) -> Result<VolumeId, ParseError> {
+    volume_id(&required(request.volume_id, "volume_id")?)
+}
+
+/// None if volumes of these capabilities cannot be made at all.
+pub(super) fn capacity(
+    request: &csi::GetCapacityRequest,
+) -> Result<Option<Parameters>, ParseError> {
+    for capability in &request.volume_capabilities {
+        match usage(capability) {
+            Ok(_) => {}
+            Err(ParseError::Capability { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        }
     }
-    if size.bytes() == 0 || (limit > 0 && size.bytes() > limit) {
-        let why = format!(
-            "no multiple of {UNIT} bytes lies between required_bytes {required} and limit_bytes {limit}"
-        );
-        return Err(ParseError::Range { why });
+    let parameters = Parameters::try_from(&request.parameters).map_err(ParseError::Parameters)?;
+    Ok(Some(parameters))
+}
+
+pub(super) fn expand(
+    request: csi::ControllerExpandVolumeRequest,
+) -> Result<ExpandVolume, ParseError> {
+    let id = required(request.volume_id, "volume_id")?;
+    let asked = request.capacity_range.ok_or(ParseError::Missing {
+        field: "capacity_range",
+    })?;
+    if let Some(capability) = &request.volume_capability {
+        usage(capability)?;
     }
-    Ok((size, (limit > 0).then(|| Capacity::from_bytes(limit))))
+    let range = range(Some(asked))?;
+    if range.required.is_none() {
+        return Err(ParseError::Missing {
+            field: "capacity_range.required_bytes",
+        });
+    }
+    let size = range
+        .choose(expand::GRANULARITY)
+        .map_err(ParseError::Size)?;
+    Ok(ExpandVolume {
+        id: volume_id(&id)?,
+        size,
+        limit: range.limit,
+    })
 }
 
 /// A capability, understood.
 struct Usage {
-    fs_type: Option<FsType>,
-    read_only: bool,
-    shared: bool,
+    access: Access,
+    fs: Option<FsType>,
 }
 
-/// | access mode | readers only | several nodes |
-/// |---|---|---|
-/// | `SINGLE_NODE_WRITER`, `SINGLE_NODE_SINGLE_WRITER`, `SINGLE_NODE_MULTI_WRITER` | no | no |
-/// | `SINGLE_NODE_READER_ONLY` | yes | no |
-/// | `MULTI_NODE_READER_ONLY` | yes | yes |
-/// | `MULTI_NODE_SINGLE_WRITER`, `MULTI_NODE_MULTI_WRITER` | refused: gluster-block is active/passive | |
+/// | access mode | taken |
+/// |---|---|
+/// | `SINGLE_NODE_WRITER`, `…_READER_ONLY`, `…_SINGLE_WRITER`, `…_MULTI_WRITER` | yes |
+/// | `MULTI_NODE_READER_ONLY` | yes |
+/// | `MULTI_NODE_SINGLE_WRITER`, `MULTI_NODE_MULTI_WRITER` | no: two gateways may be active at once, and gluster-block cannot fence |
 fn usage(capability: &csi::VolumeCapability) -> Result<Usage, ParseError> {
-    let mode = capability
-        .access_mode
-        .ok_or(ParseError::Missing {
-            field: "volume_capability.access_mode",
-        })?
-        .mode();
-    let (read_only, shared) = match mode {
-        Mode::SingleNodeWriter | Mode::SingleNodeSingleWriter | Mode::SingleNodeMultiWriter => {
-            (false, false)
-        }
-        Mode::SingleNodeReaderOnly => (true, false),
-        Mode::MultiNodeReaderOnly => (true, true),
-        Mode::MultiNodeSingleWriter | Mode::MultiNodeMultiWriter => {
+    let mode = capability.access_mode.as_ref().ok_or(ParseError::Missing {
+        field: "volume_capability.access_mode",
+    })?;
+    let mode = match mode.mode() {
+        Mode::SingleNodeWriter => AccessMode::SingleNodeWriter,
+        Mode::SingleNodeReaderOnly => AccessMode::SingleNodeReader,
+        Mode::SingleNodeSingleWriter => AccessMode::SingleNodeSingleWriter,
+        Mode::SingleNodeMultiWriter => AccessMode::SingleNodeMultiWriter,
+        Mode::MultiNodeReaderOnly => AccessMode::MultiNodeReader,
+        mode @ (Mode::MultiNodeSingleWriter | Mode::MultiNodeMultiWriter) => {
+            let name = mode.as_str_name();
             let why = format!(
-                "access mode {} is not supported: a gluster-block volume has one writing node at a time; allowed are SINGLE_NODE_* and MULTI_NODE_READER_ONLY",
-                mode.as_str_name()
+                "{name}: a gluster-block volume has one writing node at a time; use SINGLE_NODE_* or MULTI_NODE_READER_ONLY"
             );
-            return Err(ParseError::Unsupported { why });
+            return Err(ParseError::Capability { why });
         }
         Mode::Unknown => {
             return Err(ParseError::Invalid {
                 field: "volume_capability.access_mode",
-                value: mode.as_str_name().to_owned(),
-                rule: "one of the modes of CSI",
+                value: mode.mode.to_string(),
+                rule: "it must be one of the modes of CSI",
             });
         }
     };
-    let access = capability.access_type.as_ref().ok_or(ParseError::Missing {
+    let access_type = capability.access_type.as_ref();
+    match access_type.ok_or(ParseError::Missing {
         field: "volume_capability.access_type",
-    })?;
-    let fs_type = match access {
-        AccessType::Mount(mount) if !mount.fs_type.is_empty() => {
-            Some(mount.fs_type.parse().map_err(|_| ParseError::Invalid {
-                field: "volume_capability.mount.fs_type",
-                value: mount.fs_type.clone(),
-                rule: "xfs or ext4",
-            })?)
-        }
-        AccessType::Mount(_) | AccessType::Block(_) => None,
-    };
-    Ok(Usage {
-        fs_type,
-        read_only,
-        shared,
-    })
+    })? {
+        AccessType::Block(_) => Ok(Usage {
+            access: Access { mode, raw: true },
+            fs: None,
+        }),
+        AccessType::Mount(mount) => Ok(Usage {
+            access: Access { mode, raw: false },
+            fs: filesystem(mount)?,
+        }),
+    }
 }
 
-/// All capabilities of a volume; the file system is the first that is named.
-fn usages(capabilities: &[csi::VolumeCapability]) -> Result<Usage, ParseError> {
-    let mut all: Option<Usage> = None;
-    for capability in capabilities {
-        let usage = usage(capability)?;
-        all = Some(match all {
-            Some(first) => Usage {
-                fs_type: first.fs_type.or(usage.fs_type),
-                ..first
-            },
-            None => usage,
+fn filesystem(mount: &csi::volume_capability::MountVolume) -> Result<Option<FsType>, ParseError> {
+    let unsupported = |why: String| ParseError::Capability { why };
+    if !mount.volume_mount_group.is_empty() {
+        let why = "volume_mount_group: VOLUME_MOUNT_GROUP is not advertised; use fsGroup";
+        return Err(unsupported(why.to_owned()));
+    }
+    let total: usize = mount.mount_flags.iter().map(String::len).sum();
+    let odd = |flag: &&String| flag.is_empty() || flag.contains(char::is_control);
+    if let Some(flag) = mount.mount_flags.iter().find(odd) {
+        return Err(ParseError::Invalid {
+            field: "volume_capability.mount.mount_flags",
+            value: flag.chars().take(SHOWN).collect(),
+            rule: "a flag must have text, and no control characters",
         });
     }
-    all.ok_or(ParseError::Missing {
-        field: "volume_capabilities",
-    })
+    if total > MAP_LIMIT {
+        return Err(too_long("volume_capability.mount.mount_flags"));
+    }
+    if mount.fs_type.is_empty() {
+        return Ok(None);
+    }
+    let fs = mount.fs_type.parse();
+    fs.map(Some)
+        .map_err(|error: Invalid| unsupported(error.to_string()))
 }
 
-/// Any Unicode up to 128 bytes, except the control characters that the specification excludes.
-fn name(name: String) -> Result<String, ParseError> {
+/// Any Unicode but most control characters, as CSI has it.
+fn volume_name(name: String) -> Result<String, ParseError> {
     let name = required(name, "name")?;
-    let excluded = |c: char| matches!(c, '\u{0}'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}'..='\u{9f}');
-    if name.len() > NAME_BYTES || name.chars().any(excluded) {
-        return Err(ParseError::Invalid {
-            field: "name",
-            value: name.chars().take(NAME_BYTES).collect(),
-            rule: "up to 128 bytes of Unicode without control characters",
-        });
+    let invalid = |rule| ParseError::Invalid {
+        field: "name",
+        value: name.chars().take(SHOWN).collect(),
+        rule,
+    };
+    if name.len() > NAME_LIMIT {
+        return Err(invalid("it must not be longer than 128 bytes"));
+    }
+    let forbidden = |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r');
+    if name.contains(forbidden) {
+        return Err(invalid("it must not contain control characters"));
     }
     Ok(name)
 }
 
-fn volume_id(id: String) -> Result<VolumeId, ParseError> {
-    id.parse()
-        .map_err(|source| ParseError::UnknownVolume { id, source })
+fn range(asked: Option<csi::CapacityRange>) -> Result<CapacityRange, ParseError> {
+    let asked = asked.unwrap_or_default();
+    let required = bytes(asked.required_bytes, "capacity_range.required_bytes")?;
+    let limit = bytes(asked.limit_bytes, "capacity_range.limit_bytes")?;
+    if let (Some(required), Some(limit)) = (required, limit)
+        && limit < required
+    {
+        return Err(ParseError::Invalid {
+            field: "capacity_range.limit_bytes",
+            value: limit.bytes().to_string(),
+            rule: "it must not be below required_bytes",
+        });
+    }
+    Ok(CapacityRange { required, limit })
+}
+
+/// Zero means that nothing is said.
+fn bytes(count: i64, field: &'static str) -> Result<Option<Capacity>, ParseError> {
+    let count = u64::try_from(count).map_err(|_| ParseError::Invalid {
+        field,
+        value: count.to_string(),
+        rule: "it must not be negative",
+    })?;
+    Ok(Some(count)
+        .filter(|count| *count > 0)
+        .map(Capacity::from_bytes))
+}
+
+fn within_limit(field: &'static str, map: &HashMap<String, String>) -> Result<(), ParseError> {
+    let size: usize = map.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if size > MAP_LIMIT {
+        return Err(too_long(field));
+    }
+    Ok(())
+}
+
+fn too_long(field: &'static str) -> ParseError {
+    ParseError::Invalid {
+        field,
+        value: "…".to_owned(),
+        rule: "it must not exceed 4 KiB",
+    }
 }
 
 fn required(value: String, field: &'static str) -> Result<String, ParseError> {
@@ -350,59 +425,17 @@ fn required(value: String, field: &'static str) -> Result<String, ParseError> {
     }
 }
 
-fn unsupported(why: &str) -> ParseError {
-    ParseError::Unsupported {
-        why: why.to_owned(),
-    }
+fn volume_id(id: &str) -> Result<VolumeId, ParseError> {
+    id.parse().map_err(|source| ParseError::Unknown {
+        what: "volume",
+        id: id.chars().take(SHOWN).collect(),
+        source,
+    })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sized(required_bytes: i64, limit_bytes: i64) -> Result<u64, ParseError> {
-        range(
-            Some(csi::CapacityRange {
-                required_bytes,
-                limit_bytes,
-            }),
-            DEFAULT_SIZE,
-        )
-        .map(|(size, _)| size.bytes())
-    }
-
-    #[test]
-    fn sizes_are_rounded_up_to_whole_units_and_never_above_the_limit() {
-        assert_eq!(sized(0, 0), Ok(DEFAULT_SIZE));
-        assert_eq!(sized(1, 0), Ok(4096));
-        assert_eq!(sized(4097, 0), Ok(8192));
-        assert_eq!(sized(0, 10_000), Ok(8192));
-        assert_eq!(sized(5000, 9000), Ok(8192));
-    }
-
-    #[test]
-    fn impossible_sizes_are_out_of_range_and_wrong_ones_invalid() {
-        for (required, limit, kind) in [
-            (5000, 6000, ErrorKind::OutOfRange),
-            (0, 4000, ErrorKind::OutOfRange),
-            (i64::MAX, 0, ErrorKind::OutOfRange),
-            (-1, 0, ErrorKind::InvalidArgument),
-            (0, -1, ErrorKind::InvalidArgument),
-        ] {
-            assert_eq!(
-                sized(required, limit).unwrap_err().kind(),
-                kind,
-                "{required} {limit}"
-            );
-        }
-    }
-
-    #[test]
-    fn names_of_any_script_are_taken_and_control_characters_refused() {
-        assert!(name("データベース-é".to_owned()).is_ok());
-        assert!(name("a".repeat(128)).is_ok());
-        assert!(name("a".repeat(129)).is_err());
-        assert!(name("a\u{7}b".to_owned()).is_err());
-        assert!(name("tab\tis fine".to_owned()).is_ok());
-    }
-}
+/// CSI's limit for strings.
+const NAME_LIMIT: usize = 128;
+/// CSI's limit for maps and for all mount flags together.
+const MAP_LIMIT: usize = 4096;
+/// How much of a wrong value a message repeats.
+const SHOWN: usize = 140;

@@ -2,88 +2,86 @@
 
 use std::collections::HashMap;
 
-use blockd_client::vocabulary::{FsDefaults, VolumeContext};
+use blockd_client::vocabulary::{Capacity, NodeId, PublishContext};
 use proto::csi;
-use proto::csi::controller_service_capability as controller;
-use proto::csi::plugin_capability as plugin;
+use proto::csi::controller_service_capability::{self, rpc};
+use proto::csi::plugin_capability::{self, service, volume_expansion};
 use proto::csi::validate_volume_capabilities_response::Confirmed;
 
-use super::parse::Validate;
 use crate::ops::capacity::Available;
 use crate::ops::create::Created;
-use crate::ops::list::Page;
+use crate::ops::list::{ListedVolume, Page};
 
-/// What both services of this driver can do; the node plugin says the same.
+/// What the driver as a whole can do.
 pub(super) fn plugin_capabilities() -> csi::GetPluginCapabilitiesResponse {
-    let service = plugin::service::Type::ControllerService;
-    let expansion = plugin::volume_expansion::Type::Online;
-    let capability = |kind| csi::PluginCapability { r#type: Some(kind) };
-    csi::GetPluginCapabilitiesResponse {
-        capabilities: vec![
-            capability(plugin::Type::Service(plugin::Service {
-                r#type: service.into(),
-            })),
-            capability(plugin::Type::VolumeExpansion(plugin::VolumeExpansion {
-                r#type: expansion.into(),
-            })),
-        ],
-    }
+    let service = plugin_capability::Type::Service(plugin_capability::Service {
+        r#type: service::Type::ControllerService.into(),
+    });
+    let expansion = plugin_capability::Type::VolumeExpansion(plugin_capability::VolumeExpansion {
+        r#type: volume_expansion::Type::Online.into(),
+    });
+    let capabilities = [service, expansion]
+        .map(|capability| csi::PluginCapability {
+            r#type: Some(capability),
+        })
+        .to_vec();
+    csi::GetPluginCapabilitiesResponse { capabilities }
 }
 
-/// What the controller can do.
-pub(super) fn capabilities() -> csi::ControllerGetCapabilitiesResponse {
-    use controller::rpc::Type;
-    let capability = |kind: Type| csi::ControllerServiceCapability {
-        r#type: Some(controller::Type::Rpc(controller::Rpc {
-            r#type: kind.into(),
-        })),
-    };
-    let kinds = [
-        Type::CreateDeleteVolume,
-        Type::PublishUnpublishVolume,
-        Type::ListVolumes,
-        Type::GetCapacity,
-        Type::ExpandVolume,
-        Type::SingleNodeMultiWriter,
-    ];
-    csi::ControllerGetCapabilitiesResponse {
-        capabilities: kinds.map(capability).into(),
-    }
+/// What the controller service can do.
+pub(super) fn controller_capabilities() -> csi::ControllerGetCapabilitiesResponse {
+    let capabilities = [
+        rpc::Type::CreateDeleteVolume,
+        rpc::Type::PublishUnpublishVolume,
+        rpc::Type::ListVolumes,
+        rpc::Type::ListVolumesPublishedNodes,
+        rpc::Type::GetCapacity,
+        rpc::Type::GetVolume,
+        rpc::Type::ExpandVolume,
+        rpc::Type::SingleNodeMultiWriter,
+    ]
+    .map(|capability| csi::ControllerServiceCapability {
+        r#type: Some(controller_service_capability::Type::Rpc(
+            controller_service_capability::Rpc {
+                r#type: capability.into(),
+            },
+        )),
+    })
+    .to_vec();
+    csi::ControllerGetCapabilitiesResponse { capabilities }
 }
 
-pub(super) fn created(made: &Created) -> csi::CreateVolumeResponse {
-    let context = VolumeContext {
-        gbid: made.gbid,
-        hosting_volume: made.id.hosting_volume.clone(),
-        block: made.id.block.clone(),
-        fs: FsDefaults {
-            fs_type: made.fs_type,
-        },
-    };
+pub(super) fn created(created: Created) -> csi::CreateVolumeResponse {
     csi::CreateVolumeResponse {
         volume: Some(csi::Volume {
-            capacity_bytes: signed(made.size.bytes()),
-            volume_id: made.id.to_string(),
-            volume_context: context.into(),
-            ..Default::default()
+            capacity_bytes: signed(created.size),
+            volume_id: created.context.volume_id().to_string(),
+            volume_context: created.context.into(),
+            ..csi::Volume::default()
         }),
     }
 }
 
-/// | capabilities | answer |
-/// |---|---|
-/// | all supported | confirmed, as asked |
-/// | one is not | not confirmed, with the reason |
-pub(super) fn validated(asked: Validate) -> csi::ValidateVolumeCapabilitiesResponse {
-    match asked.unsupported {
+pub(super) fn published(context: PublishContext) -> csi::ControllerPublishVolumeResponse {
+    csi::ControllerPublishVolumeResponse {
+        publish_context: context.into(),
+    }
+}
+
+/// Everything asked is confirmed, or nothing.
+pub(super) fn validated(
+    asked: csi::ValidateVolumeCapabilitiesRequest,
+    misfit: Option<String>,
+) -> csi::ValidateVolumeCapabilitiesResponse {
+    match misfit {
         Some(message) => csi::ValidateVolumeCapabilitiesResponse {
             confirmed: None,
             message,
         },
         None => csi::ValidateVolumeCapabilitiesResponse {
             confirmed: Some(Confirmed {
-                volume_context: asked.context,
-                volume_capabilities: asked.capabilities,
+                volume_context: asked.volume_context,
+                volume_capabilities: asked.volume_capabilities,
                 parameters: asked.parameters,
                 mutable_parameters: HashMap::new(),
             }),
@@ -92,22 +90,30 @@ pub(super) fn validated(asked: Validate) -> csi::ValidateVolumeCapabilitiesRespo
     }
 }
 
-pub(super) fn page(page: Page) -> csi::ListVolumesResponse {
-    let entries = page
-        .volumes
-        .into_iter()
-        .map(|(id, size)| csi::list_volumes_response::Entry {
-            volume: Some(csi::Volume {
-                volume_id: id.to_string(),
-                // Zero means "not known": gluster-block prints sizes rounded.
-                capacity_bytes: size.map_or(0, |size| signed(size.bytes())),
-                ..Default::default()
-            }),
-            status: None,
-        });
+pub(super) fn listed(page: Page) -> csi::ListVolumesResponse {
+    let entry = |volume: ListedVolume| {
+        let status = csi::list_volumes_response::VolumeStatus {
+            published_node_ids: node_ids(&volume.nodes),
+            ..csi::list_volumes_response::VolumeStatus::default()
+        };
+        csi::list_volumes_response::Entry {
+            volume: Some(message(&volume)),
+            status: Some(status),
+        }
+    };
     csi::ListVolumesResponse {
-        entries: entries.collect(),
+        entries: page.volumes.into_iter().map(entry).collect(),
         next_token: page.next.unwrap_or_default(),
+    }
+}
+
+pub(super) fn got(volume: &ListedVolume) -> csi::ControllerGetVolumeResponse {
+    csi::ControllerGetVolumeResponse {
+        volume: Some(message(volume)),
+        status: Some(csi::controller_get_volume_response::VolumeStatus {
+            published_node_ids: node_ids(&volume.nodes),
+            ..csi::controller_get_volume_response::VolumeStatus::default()
+        }),
     }
 }
 
@@ -115,10 +121,32 @@ pub(super) fn capacity(available: Available) -> csi::GetCapacityResponse {
     csi::GetCapacityResponse {
         available_capacity: signed(available.total),
         maximum_volume_size: Some(signed(available.largest)),
-        minimum_volume_size: Some(signed(super::parse::UNIT)),
+        minimum_volume_size: Some(signed(available.smallest)),
     }
 }
 
-pub(super) fn signed(bytes: u64) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
+pub(super) fn expanded(size: Capacity) -> csi::ControllerExpandVolumeResponse {
+    csi::ControllerExpandVolumeResponse {
+        capacity_bytes: signed(size),
+        // Even raw devices: their paths and their map have to be read anew.
+        node_expansion_required: true,
+    }
+}
+
+/// Without a context: what the class said of file systems is not in gluster-block.
+fn message(volume: &ListedVolume) -> csi::Volume {
+    csi::Volume {
+        capacity_bytes: signed(volume.size),
+        volume_id: volume.id.to_string(),
+        ..csi::Volume::default()
+    }
+}
+
+fn node_ids(nodes: &[NodeId]) -> Vec<String> {
+    nodes.iter().map(ToString::to_string).collect()
+}
+
+/// CSI counts in signed numbers; nothing we count comes near their end.
+fn signed(size: Capacity) -> i64 {
+    i64::try_from(size.bytes()).unwrap_or(i64::MAX)
 }

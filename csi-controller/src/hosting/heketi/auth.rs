@@ -1,61 +1,54 @@
-//! heketi's token: one for each request, with method and path inside.
+//! Tokens: heketi wants a new one for every request, because method and path are in it.
 
 use std::fmt::Write as _;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::digest;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 
-/// How long a token is valid; heketi's own client uses the same.
-const LIFE_SECONDS: u64 = 300;
+/// The Go client's lifetime of a token; long enough for clocks that are a little apart.
+const LIFETIME: Duration = Duration::from_mins(5);
+
+/// The only issuer that may do everything; a `user` token cannot even read the queue.
+pub(super) const ISSUER: &str = "admin";
 
 #[derive(Serialize)]
 struct Claims<'a> {
     iss: &'a str,
     iat: u64,
     exp: u64,
-    /// Hex SHA-256 of `METHOD&PATH`.
     qsh: String,
 }
 
-/// Signs requests as one of heketi's two users.
-#[derive(Debug, Clone)]
-pub(super) struct Signer {
-    user: String,
-    key: SecretString,
+/// A token could not be signed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot sign a token for heketi")]
+pub(super) struct SigningError(#[source] pub(super) jsonwebtoken::errors::Error);
+
+/// The value of the `Authorization` header for one request.
+pub(super) fn authorization(
+    key: &SecretString,
+    method: &str,
+    path: &str,
+    now: SystemTime,
+) -> Result<SecretString, SigningError> {
+    let iat = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let claims = Claims {
+        iss: ISSUER,
+        iat,
+        exp: iat + LIFETIME.as_secs(),
+        qsh: query_hash(method, path),
+    };
+    let key = EncodingKey::from_secret(key.expose_secret().as_bytes()).map_err(SigningError)?;
+    let token = jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key)
+        .map_err(SigningError)?;
+    Ok(format!("bearer {token}").into())
 }
 
-impl Signer {
-    pub(super) fn new(user: &str, key: SecretString) -> Self {
-        Self {
-            user: user.to_owned(),
-            key,
-        }
-    }
-
-    /// The token for one request; `path` without query.
-    pub(super) fn token(
-        &self,
-        method: &str,
-        path: &str,
-    ) -> Result<String, jsonwebtoken::errors::Error> {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs());
-        let claims = Claims {
-            iss: &self.user,
-            iat: now,
-            exp: now + LIFE_SECONDS,
-            qsh: qsh(method, path),
-        };
-        let key = EncodingKey::from_secret(self.key.expose_secret().as_bytes())?;
-        jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key)
-    }
-}
-
-fn qsh(method: &str, path: &str) -> String {
+/// SHA-256 over `METHOD&/path`, in hex. The path alone: no host, no query.
+fn query_hash(method: &str, path: &str) -> String {
     let hash = digest::digest(&digest::SHA256, format!("{method}&{path}").as_bytes());
     hash.as_ref().iter().fold(String::new(), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
@@ -68,15 +61,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hash_covers_method_and_path() {
-        // sha256("GET&/clusters"), computed with coreutils.
-        assert_ne!(qsh("GET", "/clusters"), qsh("POST", "/clusters"));
-        assert_eq!(qsh("GET", "/clusters").len(), 64);
+    fn the_hash_is_over_method_and_path() {
+        // printf 'POST&/blockvolumes' | sha256sum
+        assert_eq!(query_hash("POST", "/blockvolumes").len(), 64);
+        assert_ne!(
+            query_hash("POST", "/volumes"),
+            query_hash("GET", "/volumes")
+        );
+        assert_eq!(
+            query_hash("", ""),
+            "951dcee3a7a4f3aac67ec76a2ce4469cc76df650f134bf2572bf60a65c982338"
+        );
     }
 
     #[test]
-    fn the_key_is_never_printed() {
-        let signer = Signer::new("admin", SecretString::from("s3cret".to_owned()));
-        assert!(!format!("{signer:?}").contains("s3cret"));
+    fn a_token_has_three_parts_and_differs_by_path() {
+        let key = "k".into();
+        let token = |path| {
+            let token = authorization(&key, "GET", path, UNIX_EPOCH + LIFETIME).unwrap();
+            token.expose_secret().to_owned()
+        };
+        assert!(token("/volumes").starts_with("bearer ey"));
+        assert_eq!(token("/volumes").split('.').count(), 3);
+        assert_ne!(token("/volumes"), token("/queue/1"));
     }
 }

@@ -1,242 +1,264 @@
-//! heketi over HTTP: a fresh token for each request, its one-shot queue, its plain-text errors.
+//! One request to heketi: signed anew, no redirects followed, repeated while heketi is busy.
 //!
-//! Redirects are never followed by the HTTP library, because each request needs a token of its own. Bodies are never logged.
+//! Errors come as plain text, sometimes empty. Bodies are never logged: those about blocks hold CHAP passwords.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime};
 
-use reqwest::header::{AUTHORIZATION, HeaderMap, LOCATION};
-use reqwest::redirect::Policy;
-use reqwest::{Method, StatusCode};
+use backon::{ExponentialBuilder, Retryable};
+use reqwest::header::{AUTHORIZATION, HeaderMap};
+use reqwest::{Certificate, Method, StatusCode};
+use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use super::HeketiConfig;
-use super::auth::Signer;
+use super::auth::{self, SigningError};
 use crate::hosting::HostingError;
 
-/// Between two looks at the queue, as heketi's own client does.
-const POLL: Duration = Duration::from_millis(400);
-/// How often a request is sent again after "busy", and the first pause.
-const BUSY_TRIES: u32 = 5;
-const BUSY_PAUSE: Duration = Duration::from_millis(500);
-/// Limit of one HTTP exchange.
-const EXCHANGE: Duration = Duration::from_secs(30);
-/// Limit of an operation on the queue: heketi's own for gluster's commands, and a little more.
-const OPERATION: Duration = Duration::from_secs(690);
+/// What the client needs to know.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    /// Where heketi is.
+    pub url: Url,
+    /// The admin key.
+    pub key: SecretString,
+    /// A certificate authority for https, in PEM.
+    pub ca: Option<Vec<u8>>,
+    /// How long one request may take.
+    pub request_timeout: Duration,
+    /// How heketi is waited for.
+    pub patience: Patience,
+}
 
+/// How heketi is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// Repetitions while it says that it is busy.
+    pub repetitions: usize,
+    /// The first pause between them; later ones double, up to thirty seconds.
+    pub pause: Duration,
+    /// Between two looks into the queue.
+    pub poll: Duration,
+    /// How long an accepted operation may take.
+    pub operation: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            repetitions: 5,
+            pause: Duration::from_secs(2),
+            poll: Duration::from_millis(400),
+            operation: Duration::from_mins(15),
+        }
+    }
+}
+
+/// Sends requests.
 #[derive(Debug)]
 pub(super) struct Client {
     http: reqwest::Client,
-    base: Url,
-    signer: Option<Signer>,
+    url: Url,
+    key: SecretString,
+    pub(super) patience: Patience,
 }
 
-struct Answer {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: String,
+/// What came back. `Debug` leaves the text out.
+pub(super) struct Answer {
+    pub(super) what: String,
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) text: String,
 }
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Answer({} to {})", self.status, self.what)
+    }
+}
+
+/// Why the client cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make an HTTP client for heketi; see --heketi-ca-file")]
+pub struct ClientError(#[source] reqwest::Error);
 
 impl Client {
-    pub(super) fn new(config: &HeketiConfig) -> Result<Self, HostingError> {
-        let http = reqwest::Client::builder()
-            .redirect(Policy::none())
+    pub(super) fn new(connection: Connection) -> Result<Self, ClientError> {
+        let mut builder = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            // heketi is near; a proxy from the environment would only see our tokens.
             .no_proxy()
-            .connect_timeout(Duration::from_secs(5))
-            .timeout(EXCHANGE)
-            .build();
+            .connect_timeout(connection.request_timeout.min(Duration::from_secs(10)))
+            .timeout(connection.request_timeout);
+        if let Some(pem) = &connection.ca {
+            let certificate = Certificate::from_pem(pem).map_err(ClientError)?;
+            builder = builder.add_root_certificate(certificate);
+        }
         Ok(Self {
-            http: http.map_err(|error| unreachable(&config.url, &error))?,
-            base: config.url.clone(),
-            signer: config.key.clone().map(|key| Signer::new(&config.user, key)),
+            http: builder.build().map_err(ClientError)?,
+            url: connection.url,
+            key: connection.key,
+            patience: connection.patience,
         })
     }
 
-    /// Reads an object; `None` when there is none.
+    /// Reads a resource; none if heketi does not know it (or hides it, while it is pending).
     pub(super) async fn get<T: DeserializeOwned>(
         &self,
         path: &str,
     ) -> Result<Option<T>, HostingError> {
-        let answer = self.exchange(Method::GET, path, None::<&()>).await?;
+        let answer = self.send(Method::GET, path, None::<&()>).await?;
         match answer.status {
-            StatusCode::OK => parse(path, &answer.body).map(Some),
+            StatusCode::OK => answer.json().map(Some),
             StatusCode::NOT_FOUND => Ok(None),
-            status => Err(refusal(&format!("read {path}"), status, &answer.body)),
+            _ => Err(answer.refusal()),
         }
     }
 
-    /// Sends a change, waits for its end on the queue, and returns the path of what it made, if it made something.
+    /// Sends one request and brings back whatever heketi says, except that it is busy.
     ///
-    /// | queue answers | meaning |
-    /// |---|---|
-    /// | 200 with `X-Pending: true` | still running |
-    /// | 303 | done; the location is the result |
-    /// | 204 | done, no result |
-    /// | 500 | done, failed |
-    /// | 404 | the answer was lost or heketi was restarted: outcome unknown |
-    pub(super) async fn change(
-        &self,
-        what: &str,
-        path: &str,
-        body: &impl Serialize,
-    ) -> Result<Option<String>, HostingError> {
-        let accepted = self.exchange(Method::POST, path, Some(body)).await?;
-        if accepted.status != StatusCode::ACCEPTED {
-            return Err(refusal(what, accepted.status, &accepted.body));
-        }
-        let unknown = || HostingError::Unknown {
-            what: what.to_owned(),
-        };
-        let queue = location(&accepted.headers).ok_or_else(unknown)?;
-        let start = Instant::now();
-        while start.elapsed() < OPERATION {
-            tokio::time::sleep(POLL).await;
-            // A poll that fails says nothing about the operation.
-            let Ok(answer) = self.exchange(Method::GET, &queue, None::<&()>).await else {
-                continue;
-            };
-            match answer.status {
-                StatusCode::OK => {}
-                StatusCode::SEE_OTHER => return Ok(location(&answer.headers)),
-                StatusCode::NO_CONTENT => return Ok(None),
-                StatusCode::NOT_FOUND => return Err(unknown()),
-                status => return Err(refusal(what, status, &answer.body)),
-            }
-        }
-        Err(unknown())
-    }
-
-    /// One request, sent again with a new token while heketi says that it is busy.
-    async fn exchange(
+    /// A request that is repeated was refused before: heketi does nothing when it says 429 or 503.
+    pub(super) async fn send(
         &self,
         method: Method,
         path: &str,
-        body: Option<&(impl Serialize + ?Sized)>,
+        body: Option<&impl Serialize>,
     ) -> Result<Answer, HostingError> {
-        let mut pause = BUSY_PAUSE;
-        for _ in 1..BUSY_TRIES {
-            let answer = self.send(method.clone(), path, body).await?;
-            let busy = [
-                StatusCode::TOO_MANY_REQUESTS,
-                StatusCode::SERVICE_UNAVAILABLE,
-            ];
-            if !busy.contains(&answer.status) {
-                return Ok(answer);
-            }
-            tokio::time::sleep(pause).await;
-            pause *= 2;
-        }
-        self.send(method, path, body).await
+        let pauses = ExponentialBuilder::new()
+            .with_min_delay(self.patience.pause)
+            .with_max_delay(Duration::from_secs(30))
+            .with_max_times(self.patience.repetitions)
+            .with_jitter();
+        (|| self.send_once(method.clone(), path, body))
+            .retry(pauses)
+            .when(|error| matches!(error, HostingError::Busy { .. }))
+            .await
     }
 
-    async fn send(
+    async fn send_once(
         &self,
         method: Method,
         path: &str,
-        body: Option<&(impl Serialize + ?Sized)>,
+        body: Option<&impl Serialize>,
     ) -> Result<Answer, HostingError> {
-        let url = self.base.join(path).map_err(|error| HostingError::Failed {
-            what: format!("{method} {path}"),
-            reason: error.to_string(),
-        })?;
-        let mut request = self.http.request(method.clone(), url);
-        if let Some(signer) = &self.signer {
-            let token = signer
-                .token(method.as_str(), path)
-                .map_err(|_| HostingError::Refused {
-                    reason: "the key cannot sign a token".to_owned(),
-                })?;
-            request = request.header(AUTHORIZATION, format!("bearer {token}"));
-        }
+        let what = format!("{method} {path}");
+        let url = self.resolve(path)?;
+        let token = auth::authorization(&self.key, method.as_str(), url.path(), SystemTime::now())
+            .map_err(|SigningError(error)| HostingError::Protocol {
+                what: what.clone(),
+                why: format!("its token cannot be signed: {error}"),
+            })?;
+        let mut request = self
+            .http
+            .request(method.clone(), url)
+            .header(AUTHORIZATION, token.expose_secret());
         if let Some(body) = body {
             request = request.json(body);
         }
-        let lost = |error| unreachable(&self.base, &error);
-        let answer = request.send().await.map_err(lost)?;
-        let (status, headers) = (answer.status(), answer.headers().clone());
-        Ok(Answer {
+        let outcome = async {
+            let response = request.send().await?;
+            let (status, headers) = (response.status(), response.headers().clone());
+            Ok::<_, reqwest::Error>((status, headers, response.text().await?))
+        };
+        let (status, headers, text) = outcome
+            .await
+            .map_err(|error| self.lost(&method, &what, error))?;
+        tracing::debug!(what, status = status.as_u16(), "heketi answered");
+        let answer = Answer {
+            what,
             status,
             headers,
-            body: answer.text().await.map_err(lost)?,
-        })
-    }
-}
-
-fn parse<T: DeserializeOwned>(path: &str, body: &str) -> Result<T, HostingError> {
-    serde_json::from_str(body).map_err(|error| HostingError::Failed {
-        what: format!("read {path}"),
-        reason: format!("its answer is not what heketi sends: {error}"),
-    })
-}
-
-fn location(headers: &HeaderMap) -> Option<String> {
-    let location = headers.get(LOCATION)?.to_str().ok()?;
-    // heketi sends a path; a proxy in between may have made it a whole URL.
-    match Url::parse(location) {
-        Ok(url) => Some(url.path().to_owned()),
-        Err(_) => Some(location.to_owned()),
-    }
-}
-
-fn unreachable(url: &Url, error: &reqwest::Error) -> HostingError {
-    let reason = if error.is_timeout() {
-        "no answer in time"
-    } else if error.is_connect() {
-        "no connection"
-    } else {
-        "the connection broke"
-    };
-    HostingError::Unreachable {
-        url: url.to_string(),
-        reason: reason.to_owned(),
-    }
-}
-
-/// What heketi's refusal means. heketi has no distinct codes, so some texts must be known (reference heketi-gd2.md §1.4).
-///
-/// | status and text | meaning |
-/// |---|---|
-/// | 401 | key, user or clock |
-/// | 429, 503, "conflict" texts of a 500 | busy |
-/// | `No space`, volume limit, bricks | no room |
-/// | no or too few nodes online | busy, may pass |
-/// | else | failed |
-fn refusal(what: &str, status: StatusCode, body: &str) -> HostingError {
-    let reason = match body.trim() {
-        "" => format!("no message (status {})", status.as_u16()),
-        text => text.chars().take(300).collect(),
-    };
-    let has = |texts: &[&str]| texts.iter().any(|text| reason.contains(text));
-    if status == StatusCode::UNAUTHORIZED {
-        HostingError::Refused { reason }
-    } else if status == StatusCode::TOO_MANY_REQUESTS
-        || status == StatusCode::SERVICE_UNAVAILABLE
-        || has(&[
-            "The target exists, contains other items, or is in use",
-            "too many operations",
-            "No nodes in cluster",
-            "No online storage devices",
-            "glusterd running",
-            "Id not found",
-        ])
-    {
-        HostingError::Busy { reason }
-    } else if has(&[
-        "No space",
-        "Out of space",
-        "limit is",
-        "Maximum number of bricks",
-        "No clusters configured",
-        "No eligible cluster",
-    ]) {
-        HostingError::NoRoom { reason }
-    } else {
-        HostingError::Failed {
-            what: what.to_owned(),
-            reason,
+            text,
+        };
+        match status {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                Err(HostingError::Busy {
+                    said: answer.said(),
+                })
+            }
+            StatusCode::UNAUTHORIZED => Err(unauthorized(answer.said())),
+            _ => Ok(answer),
         }
     }
+
+    /// heketi names places by their path alone.
+    fn resolve(&self, path: &str) -> Result<Url, HostingError> {
+        let odd = |why: String| HostingError::Protocol {
+            what: path.chars().take(100).collect(),
+            why,
+        };
+        let url = self
+            .url
+            .join(path)
+            .map_err(|error| odd(error.to_string()))?;
+        if url.origin() == self.url.origin() {
+            Ok(url)
+        } else {
+            // A token for another host would be a gift.
+            Err(odd("it points to another server".to_owned()))
+        }
+    }
+
+    fn lost(&self, method: &Method, what: &str, error: reqwest::Error) -> HostingError {
+        let error = error.without_url();
+        if error.is_connect() || *method == Method::GET {
+            return HostingError::Unreachable {
+                url: self.url.to_string(),
+                setting: "--heketi-url",
+                source: Box::new(error),
+            };
+        }
+        HostingError::Unknown {
+            what: what.to_owned(),
+            why: proto::error::Chain(&error).to_string(),
+        }
+    }
+}
+
+impl Answer {
+    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, HostingError> {
+        // serde's message names keys and places, never values of strings.
+        serde_json::from_str(&self.text).map_err(|error| HostingError::Protocol {
+            what: self.what.clone(),
+            why: error.to_string(),
+        })
+    }
+
+    /// heketi's own words; it sometimes has none.
+    pub(super) fn said(&self) -> String {
+        let text = self.text.trim();
+        if text.is_empty() {
+            return format!("status {} and no message", self.status.as_u16());
+        }
+        text.chars().take(500).collect()
+    }
+
+    pub(super) fn refusal(&self) -> HostingError {
+        let said = self.said();
+        match self.status {
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => HostingError::Protocol {
+                what: self.what.clone(),
+                why: format!("{said}; is this heketi? see setting --heketi-url"),
+            },
+            status if status.is_redirection() || status.is_success() => HostingError::Protocol {
+                what: self.what.clone(),
+                why: format!("status {} was not expected here", status.as_u16()),
+            },
+            _ => HostingError::Refused { said },
+        }
+    }
+}
+
+/// heketi tells apart what is wrong with a token in words only.
+fn unauthorized(said: String) -> HostingError {
+    let clocks =
+        said.contains("expired") || said.contains("before issued") || said.contains("clocks");
+    let setting = if clocks {
+        "the clocks of this host and of heketi's; they are too far apart"
+    } else {
+        "--heketi-key-file: it must hold heketi's admin key"
+    };
+    HostingError::Unauthorized { setting, said }
 }
 
 #[cfg(test)]
@@ -244,31 +266,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heketis_refusals_are_told_apart_by_status_and_words() {
-        let table = [
-            (401, "Invalid JWT token: Token is expired", "Refused"),
-            (429, "Server busy. Retry operation later.", "Busy"),
-            (503, "Service disabled for maintenance", "Busy"),
-            (
-                500,
-                "The target exists, contains other items, or is in use.",
-                "Busy",
-            ),
-            (500, "Failed to allocate new volume: No space", "NoRoom"),
-            (500, "Cluster has 3 volumes and limit is 3", "NoRoom"),
-            (500, "", "Failed"),
-            (400, "Invalid volume size", "Failed"),
-        ];
-        for (status, body, wanted) in table {
-            let status = StatusCode::from_u16(status).unwrap();
-            let error = format!("{:?}", refusal("make a volume", status, body));
-            assert!(error.starts_with(wanted), "{status} {body}: {error}");
+    fn a_token_problem_names_the_key_or_the_clocks() {
+        let text = |said: &str| unauthorized(said.to_owned()).to_string();
+        let key = text(
+            "Invalid JWT token: signature is invalid (client and server secrets may not match)",
+        );
+        assert!(key.contains("--heketi-key-file"), "{key}");
+        for said in [
+            "Invalid JWT token: Token used before issued (client and server clocks may differ)",
+            "Invalid JWT token: Token is expired by 3m",
+        ] {
+            assert!(text(said).contains("clocks"), "{}", text(said));
         }
     }
 
     #[test]
-    fn an_empty_error_still_says_something() {
-        let error = refusal("x", StatusCode::INTERNAL_SERVER_ERROR, "\n");
-        assert!(error.to_string().contains("500"), "{error}");
+    fn an_answer_shows_no_text() {
+        let answer = Answer {
+            what: "GET /blockvolumes/1".to_owned(),
+            status: StatusCode::OK,
+            headers: HeaderMap::new(),
+            text: "{\"password\":\"hidden\"}".to_owned(),
+        };
+        assert!(!format!("{answer:?}").contains("hidden"));
     }
 }

@@ -1,0 +1,154 @@
+//! What a start accepts, and that it reports every mistake.
+
+use clap::{CommandFactory, Parser};
+use proptest::prelude::*;
+
+use super::*;
+
+struct Files(tempfile::TempDir);
+
+impl Files {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("key"), "secret\n").unwrap();
+        let sealing = format!("k1:{}", "A".repeat(43) + "=");
+        std::fs::write(folder.path().join("sealing"), sealing).unwrap();
+        Self(folder)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    fn config(&self, more: &[&str]) -> Result<Config, Mistakes> {
+        let key = self.path("key");
+        let base = [
+            "csi-controller",
+            "--heketi-url=http://10.0.0.1:8080",
+            "--heketi-key-file",
+            &key,
+            "--ssh-key-file",
+            &key,
+            "--ssh-known-hosts",
+            &key,
+        ];
+        let more: Vec<&str> = base.into_iter().chain(more.iter().copied()).collect();
+        Args::try_parse_from(more).unwrap().try_into()
+    }
+}
+
+#[test]
+fn an_address_and_three_files_suffice() {
+    let config = Files::new().config(&[]).unwrap();
+    assert_eq!(config.socket, PathBuf::from("/csi/csi.sock"));
+    assert_eq!(config.driver_name, "gluster-block.csi.gluster.org");
+    assert_eq!(config.policy.sizes.usual, Capacity::from_bytes(100 << 30));
+    assert_eq!(config.making.options, ["group gluster-block"]);
+    assert_eq!(config.timeouts.create_full, Duration::from_mins(15));
+    assert!(config.keys.is_none());
+}
+
+#[test]
+fn every_mistake_is_reported_at_once_and_names_its_flag() {
+    let files = Files::new();
+    let absent = files.path("absent");
+    let wrong = [
+        ("--endpoint", "tcp://0.0.0.0:1"),
+        ("--driver-name", "driver9"),
+        ("--backend", "gd2"),
+        ("--admin-address", "localhost"),
+        ("--log-format", "xml"),
+        ("--sealing-key-file", &absent),
+        ("--heketi-url", "ftp://x"),
+        ("--heketi-user", "user"),
+        ("--heketi-ca-file", &absent),
+        ("--heketi-timeout", "soon"),
+        ("--heketi-clusters", "a,b c"),
+        ("--hosting-volume-size", "1"),
+        ("--hosting-volume-max-size", "many"),
+        ("--hosting-volume-prefix", "-x"),
+        ("--hosting-volume-options", "a;b c"),
+        ("--ssh-port", "99999"),
+        ("--ssh-command", ""),
+        ("--block-timeout", "0s"),
+        ("--query-timeout", "x"),
+        ("--queue-timeout", "-1"),
+    ];
+    let flags: Vec<String> = wrong
+        .iter()
+        .map(|(flag, value)| format!("{flag}={value}"))
+        .collect();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let Mistakes(mistakes) = files.config(&flags).unwrap_err();
+    for (flag, _) in wrong {
+        assert!(
+            mistakes.iter().any(|m| m.starts_with(&format!("{flag}: "))),
+            "{flag}: {mistakes:#?}"
+        );
+    }
+}
+
+#[test]
+fn nothing_given_says_what_is_needed() {
+    let Mistakes(mistakes) = Config::try_from(Args::parse_from(["csi-controller"])).unwrap_err();
+    let text = mistakes.join("\n");
+    for flag in [
+        "--heketi-url",
+        "--heketi-key-file",
+        "--ssh-key-file",
+        "--ssh-known-hosts",
+    ] {
+        assert!(text.contains(flag), "{text}");
+    }
+}
+
+#[test]
+fn the_other_backend_is_refused_as_not_built_yet() {
+    let error = Files::new().config(&["--backend=gd2"]).unwrap_err();
+    assert!(error.to_string().contains("not built yet"), "{error}");
+}
+
+#[test]
+fn options_are_added_to_the_group() {
+    let config = Files::new()
+        .config(&["--hosting-volume-options=network.ping-timeout 10, a.b on"])
+        .unwrap();
+    assert_eq!(
+        config.making.options,
+        ["group gluster-block", "network.ping-timeout 10", "a.b on"]
+    );
+}
+
+// C14
+#[test]
+fn no_secret_is_shown_by_the_settings() {
+    let files = Files::new();
+    let sealing = files.path("sealing");
+    let config = files.config(&["--sealing-key-file", &sealing]).unwrap();
+    let shown = format!("{config:?}");
+    assert!(
+        !shown.contains("secret\"") && !shown.contains("AAAA"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn every_flag_has_a_variable_and_a_help() {
+    let command = Args::command();
+    for argument in command.get_arguments() {
+        assert!(argument.get_env().is_some(), "{argument}");
+        assert!(argument.get_help().is_some(), "{argument}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_check_panic(value in ".{0,40}") {
+        let mut check = Checker::default();
+        check.socket(&value);
+        check.driver_name(&value);
+        check.time("--x", &value);
+        check.gib("--x", &value);
+        check.backend(&value);
+    }
+}
