@@ -1,6 +1,6 @@
 //! The port to this host: everything an operation may see of it or do to it.
 //!
-//! One trait, two implementations: [`linux`] runs the tools and reads `/sys` and `/proc`, [`fake`] is a model that can
+//! One trait, two implementations: [`linux`] runs the tools and reads `/sys` and `/proc`, `fake` is a model that can
 //! misbehave. Three kinds of methods, and the difference matters:
 //!
 //! - *observations* read sysfs and the mount table only; they never touch a block device and so cannot hang on one (C12);

@@ -28,6 +28,6 @@ fn main() -> ExitCode {
             };
             Ok(LinuxHost::new(tools, timers))
         },
-        probe::run,
+        |arguments| probe::run(&arguments),
     )
 }

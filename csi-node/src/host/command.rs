@@ -247,7 +247,7 @@ pub struct Output {
     pub code: Option<i32>,
     /// The code or signal in words.
     pub status: String,
-    /// The standard output, at most [`OUTPUT_LIMIT`] bytes of it.
+    /// The standard output, at most 256 KiB of it.
     pub stdout: Vec<u8>,
     /// The standard error, likewise.
     pub stderr: Vec<u8>,
@@ -340,19 +340,15 @@ impl Runner {
             what: invocation.to_string(),
             detail: source.to_string(),
         };
-        match ended {
-            Ok(output) => {
-                group.ended();
-                output.map_err(lost)
-            }
-            Err(_) => {
-                stop(invocation.program, group, child, claim).await;
-                Err(HostError::Deadline {
-                    what: invocation.to_string(),
-                    limit: invocation.limit,
-                })
-            }
+        if let Ok(output) = ended {
+            group.ended();
+            return output.map_err(lost);
         }
+        stop(invocation.program, group, child, claim).await;
+        Err(HostError::Deadline {
+            what: invocation.to_string(),
+            limit: invocation.limit,
+        })
     }
 
     /// Runs the program and takes nothing but exit code 0.

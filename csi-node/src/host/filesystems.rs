@@ -10,7 +10,7 @@ use super::probe::Findings;
 use super::{Content, HostError, Proof};
 
 /// Reading both ends of a device.
-const PROBE: Duration = Duration::from_secs(60);
+const PROBE: Duration = Duration::from_mins(1);
 /// Making, checking and growing write and read across the device.
 const LONG: Duration = Duration::from_mins(10);
 

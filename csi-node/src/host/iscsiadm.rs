@@ -50,7 +50,7 @@ pub struct Timers {
 impl Default for Timers {
     fn default() -> Self {
         Self {
-            replacement: Duration::from_secs(120),
+            replacement: Duration::from_mins(2),
             login: Duration::from_secs(10),
             noop_interval: Duration::from_secs(5),
             noop: Duration::from_secs(5),
@@ -74,7 +74,7 @@ impl Default for Limits {
         Self {
             record: Duration::from_secs(40),
             login: Duration::from_secs(40),
-            logout: Duration::from_secs(60),
+            logout: Duration::from_mins(1),
         }
     }
 }
@@ -278,15 +278,15 @@ mod tests {
         // Q04, S07, W02
         let (iqn, portal) = target();
         let limits = Limits::default();
-        insta::assert_snapshot!(new_record(&iqn, &portal, &limits), @"");
-        insta::assert_snapshot!(update_record(&iqn, &portal, &Timers::default(), &limits), @"");
-        insta::assert_snapshot!(delete_record(&iqn, &portal, &limits), @"");
+        insta::assert_snapshot!(new_record(&iqn, &portal, &limits), @"iscsiadm -m node -T iqn.2016-12.org.gluster-block:6f3c2a10-1111-4222-8333-abcdefabcdef -p 10.77.1.11:3260,-1 -o new");
+        insta::assert_snapshot!(update_record(&iqn, &portal, &Timers::default(), &limits), @"iscsiadm -m node -T iqn.2016-12.org.gluster-block:6f3c2a10-1111-4222-8333-abcdefabcdef -p 10.77.1.11:3260 -o update -n node.startup -v manual -n node.conn[0].startup -v manual -n node.leading_login -v No -n node.session.scan -v manual -n node.session.nr_sessions -v 1 -n node.session.initial_login_retry_max -v 1 -n node.session.timeo.replacement_timeout -v 120 -n node.conn[0].timeo.login_timeout -v 10 -n node.conn[0].timeo.noop_out_interval -v 5 -n node.conn[0].timeo.noop_out_timeout -v 5");
+        insta::assert_snapshot!(delete_record(&iqn, &portal, &limits), @"iscsiadm -m node -T iqn.2016-12.org.gluster-block:6f3c2a10-1111-4222-8333-abcdefabcdef -p 10.77.1.11:3260 -o delete");
     }
 
     #[test]
     fn a_session_is_left_by_its_number_not_by_its_record() {
         // S08
-        insta::assert_snapshot!(logout(7, &Limits::default()), @"");
+        insta::assert_snapshot!(logout(7, &Limits::default()), @"iscsiadm -m session -r 7 --logout");
     }
 
     #[test]
@@ -294,7 +294,7 @@ mod tests {
         // Q13
         assert!(Limits::default().login > Timers::default().login * 2);
         let (iqn, portal) = target();
-        insta::assert_snapshot!(login(&iqn, &portal, &Limits::default()), @"");
+        insta::assert_snapshot!(login(&iqn, &portal, &Limits::default()), @"iscsiadm -m node -T iqn.2016-12.org.gluster-block:6f3c2a10-1111-4222-8333-abcdefabcdef -p 10.77.1.11:3260 --login");
     }
 
     #[test]

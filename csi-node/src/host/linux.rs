@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,10 +14,13 @@ use super::iscsiadm::{self, DATABASE_PAUSE, DATABASE_TRIES, Exit, Limits, Timers
 use super::records::Records;
 use super::sysfs::Sysfs;
 use super::{
-    BootId, Content, DevNumber, Host, HostError, Identity, Map, MountEntry, MountOptions,
-    PathDevice, Proof, Session, TargetKind, Usage, devices, filesystems, mountinfo, mounts,
-    multipath,
+    BootId, Content, Host, HostError, Identity, Map, MountEntry, MountOptions, PathDevice, Proof,
+    Session, TargetKind, Usage, devices, filesystems, mountinfo, mounts, multipath,
 };
+
+mod asked;
+
+use asked::{bound_node, identity, node, read};
 
 /// A call into the kernel that can sleep on a dead device.
 const KERNEL: Duration = Duration::from_secs(30);
@@ -108,78 +110,6 @@ impl LinuxHost {
             .call(&format!("mount {}", target.display()), limit, call)
             .await
     }
-}
-
-/// The node of a map, proved to be that map's (F04).
-fn node(map: &Map) -> Result<String, HostError> {
-    let device = format!("/dev/{}", map.name);
-    let detail = match fs::metadata(&device) {
-        Ok(found) if !found.file_type().is_block_device() => "it is not a block device".to_owned(),
-        Ok(found) if number(found.rdev()) != map.dev => {
-            format!("it is not {} but another device", map.dev)
-        }
-        Ok(_) => return Ok(device),
-        Err(error) => error.to_string(),
-    };
-    Err(HostError::NoDevice { device, detail })
-}
-
-fn number(rdev: u64) -> DevNumber {
-    DevNumber {
-        major: rustix::fs::major(rdev),
-        minor: rustix::fs::minor(rdev),
-    }
-}
-
-/// A block device node that is mounted on a file: its number.
-fn bound_node(entry: &MountEntry) -> Option<DevNumber> {
-    if !["devtmpfs", "tmpfs"].contains(&entry.fs_type.as_str()) || entry.root == Path::new("/") {
-        return None;
-    }
-    let found = fs::symlink_metadata(&entry.mountpoint).ok()?;
-    found
-        .file_type()
-        .is_block_device()
-        .then(|| number(found.rdev()))
-}
-
-fn read(path: &str) -> Result<String, HostError> {
-    fs::read_to_string(path).map_err(|source| HostError::Io {
-        what: "read",
-        path: path.into(),
-        source,
-    })
-}
-
-/// What sg_inq says about page 0x83, and about the device when it has none.
-///
-/// | exit | export | identity |
-/// |---|---|---|
-/// | 0 | an NAA designator of the LUN | it |
-/// | 0 | another designator, or none | other |
-/// | 5 (illegal request), and its standard INQUIRY has no LUN behind it | | no LUN |
-/// | else | | an error |
-fn identity(page: &Output) -> Option<Identity> {
-    let text = page.text();
-    let value = |key: &str| {
-        text.lines()
-            .find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
-    };
-    let naa = [
-        "SCSI_IDENT_LUN_NAA_REGEXT",
-        "SCSI_IDENT_LUN_NAA_EXT",
-        "SCSI_IDENT_LUN_NAA_REG",
-    ];
-    if page.code != Some(0) {
-        return None;
-    }
-    Some(match naa.iter().find_map(|key| value(key)) {
-        Some(naa) => match format!("3{naa}").parse() {
-            Ok(wwid) => Identity::Naa(wwid),
-            Err(_) => Identity::Other(naa.to_owned()),
-        },
-        None => Identity::Other(text.trim().replace('\n', " ")),
-    })
 }
 
 impl Host for LinuxHost {
@@ -371,10 +301,10 @@ impl Host for LinuxHost {
         let output = self
             .iscsiadm(&iscsiadm::delete_record(iqn, portal, &self.limits))
             .await?;
-        match Exit::from(output.code) {
-            Exit::Success | Exit::NoObjects => Ok(()),
-            _ => Err(iscsiadm::host_error(&output, "deleting a node record")),
+        if matches!(Exit::from(output.code), Exit::Success | Exit::NoObjects) {
+            return Ok(());
         }
+        Err(iscsiadm::host_error(&output, "deleting a node record"))
     }
 
     async fn login(&self, iqn: &Iqn, portal: &Portal) -> Result<(), HostError> {
@@ -388,10 +318,11 @@ impl Host for LinuxHost {
         let output = self
             .iscsiadm(&iscsiadm::logout(session.sid, &self.limits))
             .await?;
-        match Exit::from(output.code) {
-            Exit::Success | Exit::NoObjects | Exit::SessionNotFound => Ok(()),
-            _ => Err(iscsiadm::host_error(&output, "logging out")),
+        let gone = [Exit::Success, Exit::NoObjects, Exit::SessionNotFound];
+        if gone.contains(&Exit::from(output.code)) {
+            return Ok(());
         }
+        Err(iscsiadm::host_error(&output, "logging out"))
     }
 
     async fn scan(&self, session: &Session) -> Result<(), HostError> {

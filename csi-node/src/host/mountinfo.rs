@@ -98,16 +98,10 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((first, after)) = rest.split_first() {
-        match (*first == b'\\').then(|| octal(after)).flatten() {
-            Some((byte, after_escape)) => {
-                plain.push(byte);
-                rest = after_escape;
-            }
-            None => {
-                plain.push(*first);
-                rest = after;
-            }
-        }
+        let escape = (*first == b'\\').then(|| octal(after)).flatten();
+        let (byte, after) = escape.unwrap_or((*first, after));
+        plain.push(byte);
+        rest = after;
     }
     plain
 }

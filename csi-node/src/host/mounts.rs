@@ -64,7 +64,7 @@ pub fn mount_device(
     })
 }
 
-/// Options may come as one text; a SELinux context in quotes may hold commas.
+/// Options may come as one text; a `SELinux` context in quotes may hold commas.
 fn split(option: &str) -> Vec<&str> {
     if option.contains('"') {
         vec![option]

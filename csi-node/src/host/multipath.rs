@@ -11,7 +11,7 @@ use super::command::{Invocation, Output, Program};
 
 /// How long one command may take. A flush writes what is dirty and has a limit of its own.
 const COMMAND: Duration = Duration::from_secs(15);
-const FLUSH: Duration = Duration::from_secs(60);
+const FLUSH: Duration = Duration::from_mins(1);
 
 /// `multipath -a DEV`: the identity is one of multipath's, whatever `find_multipaths` says (W05).
 #[must_use]

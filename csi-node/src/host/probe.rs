@@ -35,7 +35,8 @@ pub struct Findings {
     clippy::print_stdout,
     reason = "this is the child's answer to its parent"
 )]
-pub fn run(arguments: Vec<OsString>) -> ExitCode {
+#[must_use]
+pub fn run(arguments: &[OsString]) -> ExitCode {
     let Some(device) = arguments.first() else {
         eprintln!("csi-node probe-device: a device is needed");
         return ExitCode::FAILURE;

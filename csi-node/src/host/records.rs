@@ -58,7 +58,7 @@ impl Records {
     ///
     /// It is there and cannot be read.
     pub fn is_blank(&self, iqn: &Iqn, portal: &Portal) -> Result<bool, HostError> {
-        match self.file(iqn, portal)? {
+        match self.file(iqn, *portal)? {
             Some(file) => Ok(read(&file)?.trim().is_empty()),
             None => Ok(false),
         }
@@ -70,7 +70,7 @@ impl Records {
     ///
     /// It cannot be removed.
     pub fn remove(&self, iqn: &Iqn, portal: &Portal) -> Result<(), HostError> {
-        match self.file(iqn, portal)? {
+        match self.file(iqn, *portal)? {
             Some(file) => fs::remove_file(&file).map_err(|source| failed("remove", &file, source)),
             None => Ok(()),
         }
@@ -88,7 +88,7 @@ impl Records {
         chap: Option<&ChapCredentials>,
     ) -> Result<(), HostError> {
         let file = self
-            .file(iqn, portal)?
+            .file(iqn, *portal)?
             .ok_or_else(|| HostError::Unreadable {
                 what: format!("the node record of {portal} of {iqn}"),
                 detail: "iscsiadm made it, and it is not there".to_owned(),
@@ -118,7 +118,7 @@ impl Records {
     }
 
     /// The record's file: `IP,PORT`, or `IP,PORT,TAG/default` as other versions have it.
-    fn file(&self, iqn: &Iqn, wanted: &Portal) -> Result<Option<PathBuf>, HostError> {
+    fn file(&self, iqn: &Iqn, wanted: Portal) -> Result<Option<PathBuf>, HostError> {
         let directory = self.root.join("nodes").join(iqn.to_string());
         let entries = match fs::read_dir(&directory) {
             Ok(entries) => entries,
@@ -127,7 +127,7 @@ impl Records {
         };
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if portal(&name) == Some(*wanted) {
+            if portal(&name) == Some(wanted) {
                 let path = entry.path();
                 return Ok(Some(if path.is_dir() {
                     path.join("default")
@@ -213,7 +213,7 @@ mod tests {
     fn credentials_replace_whatever_the_hosts_defaults_had() {
         let (root, records, iqn, portal) = database();
         records.write_auth(&iqn, &portal, Some(&chap())).unwrap();
-        let file = records.file(&iqn, &portal).unwrap().unwrap();
+        let file = records.file(&iqn, portal).unwrap().unwrap();
         let text = fs::read_to_string(&file).unwrap();
         assert!(text.contains("authmethod = CHAP") && text.contains("password = pw-36"));
         assert!(

@@ -101,7 +101,7 @@ pub enum Step {
 /// | this request     | our map                |           | `Grow` once (X04), `Finish`, `Done`                   |
 /// | this request     | nothing                | not ready | see [`attach::next_step`]                             |
 /// | block            | nothing                | ready     | `Finish`, `Done`; what is on it is not our affair (F21)|
-/// | file system      | nothing                | ready     | see [`filesystem::next_step`]                         |
+/// | file system      | nothing                | ready     | see `filesystem::next_step`                           |
 ///
 /// # Errors
 ///
