@@ -4,5 +4,6 @@ pub mod heketi;
 pub mod kubernetes;
 pub mod lab;
 pub mod residue;
+pub mod settings;
 pub mod sim;
 pub mod system;

@@ -12,6 +12,7 @@ use anyhow::{Context as _, bail};
 use aws_lc_rs::rand;
 use base64::Engine as _;
 
+use crate::heketi::Heketi;
 use crate::kubernetes::kubelet::Kubelet;
 use crate::kubernetes::sidecars::Sidecars;
 use crate::lab::process::Background;
@@ -22,16 +23,16 @@ use crate::residue;
 pub const STATE_DIR: &str = "/var/lib/gluster-block-csi/node";
 /// Where it listens in a guest.
 pub const NODE_SOCKET: &str = "/run/csi/csi.sock";
-const HEKETI: &str = "10.77.1.1:8080";
+const HEKETI_PORT: u16 = 8080;
 /// How long a program may take to answer after its start.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_mins(1);
 
 /// The running system.
 #[derive(Debug)]
 pub struct System {
     lab: Lab,
     settings: Settings,
-    heketi: Option<Background>,
+    heketi: Heketi,
     controller: Option<Background>,
     sidecars: Sidecars,
     nodes: BTreeMap<String, Node>,
@@ -75,17 +76,18 @@ impl System {
         let dir = lab.run_dir();
         fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
         secret(&lab.share().join("sealing.key"), &sealing_key()?)?;
-        secret(&dir.join("heketi.key"), "lab-admin-key")?;
+        sweep(&lab).await?;
+        let heketi = Heketi::start(&lab, "system", HEKETI_PORT).await?;
+        secret(&dir.join("heketi.key"), heketi.admin_key())?;
         let sidecars = Sidecars::new(lazy(&dir.join("csi.sock")));
         let mut system = Self {
             lab,
             settings,
-            heketi: None,
+            heketi,
             controller: None,
             sidecars,
             nodes: BTreeMap::new(),
         };
-        system.start_heketi().await?;
         system.start_controller().await?;
         let guests: Vec<_> = system.lab.nodes().cloned().collect();
         for guest in guests {
@@ -142,10 +144,10 @@ impl System {
         self.lab.run_dir().join("csi.sock")
     }
 
-    /// The switch file of the heketi simulator.
+    /// heketi, simulated or real.
     #[must_use]
-    pub fn heketi_faults(&self) -> PathBuf {
-        self.lab.run_dir().join("heketi.faults")
+    pub fn heketi(&self) -> &Heketi {
+        &self.heketi
     }
 
     /// The controller's process, for figures about it.
@@ -171,49 +173,16 @@ impl System {
             .with_context(|| format!("there is no node {name}"))
     }
 
-    async fn start_heketi(&mut self) -> anyhow::Result<()> {
-        let dir = self.lab.run_dir();
-        let program = self
-            .lab
-            .program(self.lab.record().bin_dir.join("sim-heketi"))
-            .args(["--listen", HEKETI, "--state-dir"])
-            .args([dir.join("heketi")])
-            .args(["--device-gib", "11", "--ssh-key"])
-            .args([self.lab.ssh_key()])
-            .args(["--ssh-known-hosts"])
-            .args([self.lab.known_hosts()])
-            .args(["--faults"])
-            .args([self.heketi_faults()])
-            .env("HEKETI_ADMIN_KEY", "lab-admin-key")
-            .env("HEKETI_USER_KEY", "lab-user-key");
-        self.heketi = Some(program.background(&dir.join("heketi.log"))?);
-        let probe = format!("exec 3<>/dev/tcp/{}", HEKETI.replace(':', "/"));
-        let start = Instant::now();
-        while self
-            .lab
-            .program("bash")
-            .args(["-c", &probe])
-            .output()
-            .await
-            .is_err()
-        {
-            if start.elapsed() > START {
-                bail!("heketi did not start:\n{}", tail(&dir.join("heketi.log")));
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        Ok(())
-    }
-
     /// Starts the controller, over what an earlier one left.
     ///
     /// # Errors
     /// When it does not answer.
     pub async fn start_controller(&mut self) -> anyhow::Result<()> {
         let dir = self.lab.run_dir();
+        // One `volume set` with all of them: each costs seconds in a lab.
         let fast = FAST_GLUSTER_OPTIONS
             .map(|(name, value)| format!("{name} {value}"))
-            .join(",");
+            .join(" ");
         let program = self
             .lab
             .program(self.lab.record().bin_dir.join("csi-controller"))
@@ -221,17 +190,14 @@ impl System {
                 "--endpoint".to_owned(),
                 format!("unix://{}", self.controller_socket().display()),
             ])
-            .args(["--heketi-url".to_owned(), format!("http://{HEKETI}")])
+            .args(["--heketi-url".to_owned(), self.heketi.url()])
             .args(["--heketi-key-file"])
             .args([dir.join("heketi.key")])
             .args([
                 "--hosting-volume-size".to_owned(),
                 self.settings.hosting_gib.to_string(),
             ])
-            .args([
-                "--hosting-volume-options".to_owned(),
-                format!("group gluster-block,{fast}"),
-            ])
+            .args(["--hosting-volume-options".to_owned(), fast])
             .args(["--ssh-key-file"])
             .args([self.lab.ssh_key()])
             .args(["--ssh-known-hosts"])
@@ -389,7 +355,7 @@ impl System {
     pub async fn blocks(&self) -> anyhow::Result<Vec<String>> {
         let first = self.lab.guest("s1")?;
         let volumes = first
-            .run("gluster --mode=script volume list 2>/dev/null | grep ^gbcsi- || true")
+            .run("gluster --mode=script volume list 2>/dev/null | grep ^gbcsi || true")
             .await?;
         let mut found = Vec::new();
         for volume in volumes.lines() {
@@ -407,10 +373,8 @@ impl System {
     /// # Errors
     /// When a guest does not answer.
     pub async fn logs(&self) -> anyhow::Result<String> {
-        let mut logs = String::new();
-        for name in ["controller.log", "heketi.log"] {
-            logs += &fs::read_to_string(self.lab.run_dir().join(name)).unwrap_or_default();
-        }
+        let log = self.lab.run_dir().join("controller.log");
+        let mut logs = fs::read_to_string(&log).with_context(|| log.display().to_string())?;
         for node in self.nodes.values() {
             logs += &node
                 .guest
@@ -427,14 +391,33 @@ impl System {
                 let _ = process.terminate(Duration::from_secs(10)).await;
             }
         }
-        for program in [self.controller.take(), self.heketi.take()]
-            .iter_mut()
-            .flatten()
-        {
-            program.stop(Duration::from_secs(10)).await;
+        if let Some(mut controller) = self.controller.take() {
+            controller.stop(Duration::from_secs(10)).await;
         }
+        self.heketi.kill().await;
         self.lab
     }
+}
+
+/// Ends what an earlier system on this lab left running, because whoever started it was killed.
+async fn sweep(lab: &Lab) -> anyhow::Result<()> {
+    for guest in lab.nodes() {
+        guest
+            .run("pkill -KILL -x csi-node; rm -f /run/lab/hold; true")
+            .await?;
+    }
+    let pids = lab
+        .program("sh")
+        .args(["-c", "ip netns pids $(ip netns identify $$)"])
+        .output()
+        .await?;
+    for pid in pids.split_whitespace() {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        if ["csi-controller", "sim-heketi", "socat"].contains(&name.trim()) {
+            lab.program("kill").args(["-KILL", pid]).output().await?;
+        }
+    }
+    Ok(())
 }
 
 /// A channel to a Unix socket that connects when it is used, and again after the server was restarted.

@@ -14,7 +14,7 @@ use e2e::system::{Settings, System};
 ///
 /// Brings up three storage hosts and two nodes, starts the controller beside them and the node plugin in both nodes, and goes
 /// from class parameters to a mounted file system, through the death of the storage host that serves it, an online
-/// expansion and a move to the other node, to deletion. Needs root; takes about three minutes, the first time a few more.
+/// expansion and a move to the other node, to deletion. Needs root; takes some minutes, the first time a few more.
 #[derive(Debug, Parser)]
 #[command(name = "demo", version)]
 struct Args {
@@ -256,10 +256,11 @@ h=$(basename $(readlink -f /sys/block/$d/device) | cut -d: -f1)
 for s in /sys/class/iscsi_session/session*; do
     [ $(basename $(readlink -f $s/device/..)) = host$h ] && cat $s/device/connection*/iscsi_connection/*/persistent_address
 done
+true
 "#;
 
 /// Prints the longest completion time of a write in seconds.
-const STALL: &str = r#"sed -n '/^{/,$p' /tmp/fio.json | jq -r '.jobs[0].write.clat_ns.max / 1000000000 * 10 | round / 10'"#;
+const STALL: &str = r"sed -n '/^{/,$p' /tmp/fio.json | jq -r '.jobs[0].write.clat_ns.max / 1000000000 * 10 | round / 10'";
 
 async fn expand(show: &Show, system: &System, volume: &Volume) -> anyhow::Result<()> {
     let grow = system.sidecars().expand(volume, 2 * GIB, PATIENCE);

@@ -43,7 +43,7 @@ impl Capabilities {
         NAMES.contains(&name) && !self.missing.iter().any(|missing| missing == name)
     }
 
-    /// "array of 257-byte records: capability name char[256] + 1 byte status (16 records = 4112 bytes)"
+    /// "array of 257-byte records: capability name `char[256]` + 1 byte status (16 records = 4112 bytes)"
     /// (reference §4.2).
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
