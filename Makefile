@@ -36,7 +36,7 @@ build: packages # Everything the lab runs
 	@$(CARGO) build --locked --workspace --bins
 
 .PHONY: demo
-demo: build ## Play the life of a volume on real iSCSI, multipath and gluster (about 3 minutes)
+demo: build ## Play the life of a volume on real iSCSI, multipath and gluster (some minutes)
 	@target/debug/demo
 
 .PHONY: test
@@ -55,11 +55,6 @@ lint: packages tools ## Formatting, lints, documentation, licences
 .PHONY: fmt
 fmt: ## Format the code
 	@$(CARGO) fmt --all
-
-.PHONY: bench
-bench: packages ## Measure side by side with the bare commands; prints the tables of docs/performance.md
-	@$(CARGO) build --locked --release --workspace --bins
-	@target/release/bench
 
 .PHONY: lab-up
 lab-up: build ## Boot a lab: three storage hosts, two nodes

@@ -30,6 +30,8 @@ const MOUNT: Duration = Duration::from_secs(100);
 const STATISTICS: Duration = Duration::from_secs(10);
 /// One INQUIRY.
 const INQUIRY: Duration = Duration::from_secs(15);
+/// How long a map may be in use by nobody that can be seen.
+const SETTLE: Duration = Duration::from_secs(10);
 /// How long multipathd may take to forget paths (D09), and how often it is looked.
 const FORGET: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(200);
@@ -369,21 +371,22 @@ impl Host for LinuxHost {
     }
 
     async fn flush_map(&self, map: &Map) -> Result<(), HostError> {
-        let output = self.runner.run(&multipath::flush_map(&map.wwid)).await?;
-        // Whatever it says: gone is what counts.
-        if self.map(&map.wwid).await?.is_none() {
-            return Ok(());
+        let start = Instant::now();
+        loop {
+            let output = self.runner.run(&multipath::flush_map(&map.wwid)).await?;
+            // Whatever it says: gone is what counts.
+            let Some(left) = self.map(&map.wwid).await? else {
+                return Ok(());
+            };
+            // udev looks at a device that was just unmounted and holds it for moments; who stands on it stays.
+            if !left.holders.is_empty() || start.elapsed() > SETTLE {
+                return Err(HostError::Busy {
+                    what: format!("map {}", map.wwid),
+                    detail: format!("{}; held by {:?}", output.detail(), left.holders),
+                });
+            }
+            tokio::time::sleep(LOOK).await;
         }
-        let holders = map.holders.join(", ");
-        let held = if holders.is_empty() {
-            String::new()
-        } else {
-            format!("; held by {holders}")
-        };
-        Err(HostError::Busy {
-            what: format!("map {}", map.wwid),
-            detail: format!("{}{held}", output.detail()),
-        })
     }
 
     async fn forget_paths(&self, paths: &[PathDevice]) -> Result<(), HostError> {

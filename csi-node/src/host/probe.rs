@@ -1,7 +1,8 @@
 //! What a device carries, read by a child process that can be killed (C9, C12).
 //!
 //! The parent starts this very program as `csi-node probe-device /dev/dm-N`. One open file, opened past the page cache, so
-//! that what is read is what the device holds now: the first and the last MiB, where every known signature lives. Each
+//! that what is read is what the device holds now: the first and the last MiB, where file systems, partition tables, RAID and
+//! volume managers have their signatures (blkid looks at copies further in). Each
 //! byte of them must be read; a short read is an error and never "nothing there" (F01, F02, F04).
 
 use std::ffi::OsString;

@@ -2,17 +2,7 @@
 
 use super::*;
 
-/// Where the node plugin is killed while it stages.
-const STAGE: [(Moment, &str, &str); 6] = [
-    (Moment::Before, "iscsiadm", "*new*"),
-    (Moment::Before, "iscsiadm", "*--login*"),
-    (Moment::After, "iscsiadm", "*--login*"),
-    (Moment::After, "multipath", "-a*"),
-    (Moment::Before, "mkfs.xfs", "*"),
-    (Moment::After, "mkfs.xfs", "*"),
-];
-
-/// Where it is killed while it unstages.
+/// Where the node plugin is killed while it unstages.
 const UNSTAGE: [(Moment, &str, &str); 4] = [
     (Moment::Before, "multipath", "-f*"),
     (Moment::After, "multipath", "-f*"),
@@ -26,46 +16,6 @@ fn hold((moment, tool, pattern): (Moment, &'static str, &'static str)) -> Hold {
         tool,
         pattern,
     }
-}
-
-// T01, D17
-#[tokio::test]
-async fn the_plugin_killed_at_six_points_of_stage_ends_right_at_the_retry() {
-    let mut system = system().await;
-    let volume = system
-        .sidecars()
-        .create(&claim("pvc-crash-stage", Access::Mount("xfs")), PATIENCE)
-        .await
-        .expect("create");
-    let context = attach(&system, &volume, "n1").await;
-    for point in STAGE {
-        killed_while(&mut system, point, |kubelet| {
-            let (volume, context) = (volume.clone(), context.clone());
-            async move { kubelet.try_stage(&volume, &context).await }
-        })
-        .await;
-        let kubelet = system.kubelet("n1").expect("node");
-        kubelet
-            .stage(&volume, &context, PATIENCE)
-            .await
-            .unwrap_or_else(|status| panic!("{point:?}: {status}"));
-        if point.1 != "mkfs.xfs" || point.0 == Moment::After {
-            // A file is written once and must be there after every later stage: nothing is formatted twice (F20).
-            let path = volume.staging_path();
-            let path = path.display();
-            run(
-                &system,
-                "n1",
-                &format!("[ ! -e {path}/lost ] && touch {path}/mark && sync -f {path}"),
-            )
-            .await;
-        }
-        kubelet.unstage(&volume, PATIENCE).await.expect("unstage");
-        let left = system.residue().await.expect("guests answer");
-        let left: Vec<_> = left.iter().filter(|line| line.starts_with('n')).collect();
-        assert!(left.is_empty(), "{point:?} left {left:?}");
-    }
-    put_away(system, &volume, "n1").await;
 }
 
 // T01, D17, D06
