@@ -22,6 +22,7 @@ pub mod forward;
 pub mod guest;
 pub mod hold;
 pub mod image;
+pub mod kernel;
 mod keys;
 pub mod network;
 pub mod options;

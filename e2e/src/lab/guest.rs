@@ -210,7 +210,9 @@ impl Guest {
             Role::Storage => &inner.record.storage_image,
             Role::Node => &inner.record.node_image,
         };
-        let mut program = inner.namespace.program("linux.uml").args([
+        let mut program = inner.namespace.program(&inner.record.kernel.program).args([
+            // Kernels that do not know the setting hand it to init.
+            "seccomp=auto".to_owned(),
             format!("mem={}M", inner.record.memory),
             format!("umid={name}"),
             format!("uml_dir={}/", folder.join("uml").display()),
@@ -245,6 +247,7 @@ impl Guest {
                 format!("LAB_HOST={name}"),
                 format!("LAB_N={}", inner.number),
                 format!("LAB_ROLE={role}"),
+                format!("LAB_MODULES={}", inner.record.kernel.modules.display()),
                 format!("LAB_CONF={}", inner.folder.conf().display()),
                 format!("LAB_BIN={}", inner.record.bin_dir.display()),
             ])

@@ -79,6 +79,9 @@ pub enum ImageError {
         #[source]
         source: io::Error,
     },
+    /// apt names no archive to fetch from.
+    #[error("apt knows no Debian archive; `apt-get indextargets` lists what it knows")]
+    NoArchive,
     /// A packaged tool is not where it was.
     #[error("the guests' root has no {tool}")]
     NoTool {
@@ -323,7 +326,7 @@ async fn prune(cache: &Path, kept: &[&Path]) -> Result<(), ImageError> {
     Ok(())
 }
 
-async fn lock(path: &Path) -> Result<File, ImageError> {
+pub(super) async fn lock(path: &Path) -> Result<File, ImageError> {
     let file = File::create(path).map_err(at(path))?;
     let mut told = false;
     loop {
@@ -340,7 +343,7 @@ async fn lock(path: &Path) -> Result<File, ImageError> {
     }
 }
 
-fn workplace(cache: &Path) -> Result<tempfile::TempDir, ImageError> {
+pub(super) fn workplace(cache: &Path) -> Result<tempfile::TempDir, ImageError> {
     let work = tempfile::Builder::new()
         .prefix("build-")
         .tempdir_in(cache)
@@ -363,7 +366,7 @@ async fn untar(archive: &Path, tree: &Path) -> Result<(), ImageError> {
     .await
 }
 
-async fn run(program: Program) -> Result<(), ImageError> {
+pub(super) async fn run(program: Program) -> Result<(), ImageError> {
     program
         .output()
         .await
@@ -388,7 +391,7 @@ fn hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
         })
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> ImageError + use<> {
+pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> ImageError + use<> {
     let path = path.to_owned();
     move |source| ImageError::File { path, source }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::image::{self, Image};
+use super::kernel;
 use super::state::{Owner, Record};
 use super::{LabError, this_process};
 
@@ -146,6 +147,7 @@ impl LabOptions {
                 .bin_dir
                 .canonicalize()
                 .map_err(LabError::at(&self.bin_dir))?,
+            kernel: kernel::kernel(&self.cache).await.map_err(LabError::Image)?,
             storage_image: storage.path,
             node_image: node.path,
             real_blockd: storage.real_blockd,

@@ -94,6 +94,13 @@ impl Program {
         self
     }
 
+    /// Runs it in another folder.
+    #[must_use]
+    pub fn current_dir(mut self, folder: &Path) -> Self {
+        self.command.current_dir(folder);
+        self
+    }
+
     /// Changes the deadline from its default of 30 seconds.
     #[must_use]
     pub fn within(mut self, limit: Duration) -> Self {

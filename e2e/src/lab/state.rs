@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::LabError;
+use super::kernel::Kernel;
 use super::process;
 
 /// Below this every lab has its folder. Short, because socket paths are.
@@ -27,6 +28,8 @@ pub struct Record {
     pub nodes: u8,
     /// Programs of the lab's machine that guests see as /lab/bin.
     pub bin_dir: PathBuf,
+    /// The kernel of all guests.
+    pub kernel: Kernel,
     /// Root image of the storage guests.
     pub storage_image: PathBuf,
     /// Root image of the node guests.
