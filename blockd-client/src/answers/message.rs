@@ -50,7 +50,7 @@ pub(super) enum Meaning {
 /// | `Shrink size ?` … `[current size S`                            |        | would shrink from S         |
 /// | `Not able to`, `Check if volume`, `Transport endpoint`         |        | the volume cannot be used   |
 /// | anything                                                       | 107    | the volume cannot be used   |
-/// | usage, and complaints about arguments                          |        | the request is refused      |
+/// | usage, the grammar of a command, complaints about arguments    |        | the request is refused      |
 /// | `not aligned`                                                  | 22     | the request is refused      |
 /// | anything else                                                  |        | unknown                     |
 pub(super) fn meaning(
@@ -129,7 +129,10 @@ pub(super) fn meaning(
 const CONFIGURE: &str = "failed to configure on ";
 
 /// Complaints of the command line about its arguments.
-const REFUSALS: [&str; 12] = [
+///
+/// Most end with the grammar of their command, whose last word is `[--json*]`; the others are alone.
+const REFUSALS: [&str; 13] = [
+    " [--json*]",
     "Usage: ",
     "usage: ",
     "gluster-block [timeout ",

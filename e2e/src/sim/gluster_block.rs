@@ -4,7 +4,7 @@
 //! targets, and has the real one's traps; each is quoted from the reference where it is made. What it leaves out is
 //! listed in `docs/simulators.md`. The parts, from the outside in:
 //!
-//! - `cli` over `grammar`: words to a request, the answer to the right channel;
+//! - `cli` over `grammar` and `usage`: words to a request, the answer to the right channel;
 //! - `protocol` over `xdr`, `rpc` and `serve`: the two programs on their sockets;
 //! - `coordinator`: what the daemon behind the local socket decides, over `volume` and `metadata`;
 //! - `host`: what the daemon of each host does, over `saved` and `target`;
@@ -32,6 +32,7 @@ mod serve;
 mod size;
 mod sysconfig;
 mod target;
+mod usage;
 mod volume;
 mod volumes;
 mod xdr;

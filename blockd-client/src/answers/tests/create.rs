@@ -133,16 +133,25 @@ fn usage_is_a_refusal_whatever_the_exit_code() {
     for name in [
         "usage.0",
         "usage-after-auth.1",
+        "bad-size.0",
+        "size-below-minimum.0",
+        "bad-block-size.0",
+        "bad-ring-buffer.0",
+        "bad-ring-buffer-auth.1",
+        "bad-prealloc.255",
+        "too-few-words.255",
         "bad-name.255",
         "hostname.255",
         "ha-count.255",
         "not-last.255",
         "too-few-hosts.255",
     ] {
-        assert!(matches!(
-            &create_error(&format!("create/{name}.stderr")),
-            Error::InvalidRequest { .. }
-        ));
+        let error = create_error(&format!("create/{name}.stderr"));
+        assert!(
+            matches!(error, Error::InvalidRequest { .. }),
+            "{name}: {error:?}"
+        );
+        assert!(!error.may_go_on(), "{name}");
     }
 }
 

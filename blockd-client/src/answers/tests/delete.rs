@@ -64,3 +64,11 @@ fn a_host_that_is_down_stops_it() {
         Err(Error::Busy { .. })
     ));
 }
+
+#[test]
+fn a_refused_word_that_exits_with_zero_is_no_success() {
+    assert!(matches!(
+        &deleted("delete/unknown-word.0.stderr"),
+        Err(Error::InvalidRequest { .. })
+    ));
+}

@@ -43,10 +43,12 @@ fn a_shrink_tells_the_current_size() {
 
 #[test]
 fn other_refusals_are_told_apart() {
-    assert!(matches!(
-        &resize_error("modify/not-aligned.22.stderr"),
-        Error::InvalidRequest { .. }
-    ));
+    for name in ["not-aligned.22", "bad-size.255", "size-below-minimum.255"] {
+        assert!(matches!(
+            &resize_error(&format!("modify/{name}.stderr")),
+            Error::InvalidRequest { .. }
+        ));
+    }
     assert!(matches!(
         &resize_error("modify/no-space.255.stderr"),
         Error::NoSpace { .. }

@@ -8,6 +8,7 @@ use super::grammar::{self, Invocation};
 use super::protocol::{CliCall, Reply};
 use super::rpc::{self, CallError};
 use super::sysconfig::Sysconfig;
+use super::usage;
 
 /// Where the program finds its daemon and settings; the environment of tests may move them.
 #[derive(Debug, Clone)]
@@ -40,7 +41,7 @@ pub fn run(words: &[String], paths: &CliPaths, out: &mut dyn Write, err: &mut dy
 
 fn outcome(words: &[String], paths: &CliPaths) -> (u8, String, String) {
     let (call, timeout, notice) = match grammar::parse(words) {
-        Ok(Invocation::Help { exit }) => return (exit, grammar::HELP.to_owned(), String::new()),
+        Ok(Invocation::Help { exit }) => return (exit, usage::HELP.to_owned(), String::new()),
         Ok(Invocation::Version) => return (0, "gluster-block (0.5.1)\n".to_owned(), String::new()),
         Ok(Invocation::Call {
             call,

@@ -130,7 +130,7 @@ impl Printer {
                     self.before_item(index, depth, out);
                     self.value(item, depth + 1, out);
                 }
-                self.close(']', items.is_empty(), depth, out);
+                self.close(']', depth, out);
             }
             Json::Map(pairs) => {
                 out.push('{');
@@ -140,7 +140,7 @@ impl Printer {
                     out.push_str(if self.is_spaced() { ": " } else { ":" });
                     self.value(item, depth + 1, out);
                 }
-                self.close('}', pairs.is_empty(), depth, out);
+                self.close('}', depth, out);
             }
         }
     }
@@ -157,8 +157,8 @@ impl Printer {
         }
     }
 
-    fn close(&self, bracket: char, is_empty: bool, depth: usize, out: &mut String) {
-        if self.is_pretty() && !is_empty {
+    fn close(&self, bracket: char, depth: usize, out: &mut String) {
+        if self.is_pretty() {
             out.push('\n');
             out.push_str(&"  ".repeat(depth));
         } else if self.is_spaced() {
@@ -233,7 +233,10 @@ mod tests {
         let answer = Json::map([("EXPORTED ON", Json::List(Vec::new()))]);
         assert_eq!(answer.print(Form::Spaced), "{ \"EXPORTED ON\": [ ] }\n");
         assert_eq!(answer.print(Form::Plain), "{\"EXPORTED ON\":[]}\n");
-        assert_eq!(answer.print(Form::Pretty), "{\n  \"EXPORTED ON\":[]\n}\n");
+        assert_eq!(
+            answer.print(Form::Pretty),
+            "{\n  \"EXPORTED ON\":[\n  ]\n}\n"
+        );
     }
 
     #[test]

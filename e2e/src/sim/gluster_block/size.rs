@@ -12,15 +12,40 @@ pub(crate) struct Size {
     pub(crate) asked: u64,
 }
 
-/// Reads a size word; `None` is what the command line answers with its usage text and exit code 0.
+/// Why a size word is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// Below the alignment, of which the command line has a line of its own to say.
+    TooSmall,
+    /// Anything else.
+    Incorrect,
+}
+
+/// Reads a size word.
 ///
 /// | word | bytes | why |
 /// |---|---|---|
 /// | `1g` `1GiB` `1Gi` `1 GiB` | 1073741824 | unit without case, then a prefix of `ib`, one space allowed |
 /// | `1.5GiB` | 1073741824 | "Fractions are truncated before scaling" (reference §1.2) |
-/// | `0.5GiB` `-5` `10GB` `2048bytes` `100` | refused | zero, sign, unit, below the minimum |
+/// | `0.5GiB` `-5` `10GB` `2048bytes` | incorrect | zero, sign, unit |
+/// | `100` | too small | below the minimum |
 /// | `1000` | 512 | "rounded **down** with the notice line on stdout" (reference §1.2) |
-pub(crate) fn parse(word: &str, alignment: u64) -> Option<Size> {
+pub(crate) fn parse(word: &str, alignment: u64) -> Result<Size, Flaw> {
+    let (asked, rest) = scale(word).ok_or(Flaw::Incorrect)?;
+    if asked < alignment {
+        return Err(Flaw::TooSmall);
+    }
+    if !"ib".starts_with(rest.as_str()) {
+        return Err(Flaw::Incorrect);
+    }
+    Ok(Size {
+        bytes: asked - asked % alignment,
+        asked,
+    })
+}
+
+/// The bytes that number and unit letter say, and what follows them; none if they say nothing.
+fn scale(word: &str) -> Option<(u64, String)> {
     let digits = word.bytes().take_while(u8::is_ascii_digit).count();
     let (whole, rest) = word.split_at(digits);
     let whole: u64 = whole.parse().ok()?;
@@ -34,17 +59,8 @@ pub(crate) fn parse(word: &str, alignment: u64) -> Option<Size> {
         None => 0,
         Some(letter) => u32::try_from("bkmgtpezy".find(letter)?).ok()?,
     };
-    if !"ib".starts_with(letters.as_str()) {
-        return None;
-    }
-    let asked = whole.checked_mul(1024_u64.checked_pow(power)?)?;
-    if asked < alignment {
-        return None;
-    }
-    Some(Size {
-        bytes: asked - asked % alignment,
-        asked,
-    })
+    let bytes = whole.checked_mul(1024_u64.checked_pow(power)?)?;
+    (bytes > 0).then(|| (bytes, letters.collect()))
 }
 
 /// The one-decimal text of `info` and of the messages.
@@ -96,23 +112,22 @@ mod tests {
         ] {
             assert_eq!(
                 parse(word, SECTOR).map(|size| size.bytes),
-                Some(GIB),
+                Ok(GIB),
                 "{word}"
             );
         }
-        assert_eq!(parse("1mi", SECTOR).map(|size| size.bytes), Some(1 << 20));
-        assert_eq!(parse("1024b", SECTOR).map(|size| size.bytes), Some(1024));
+        assert_eq!(parse("1mi", SECTOR).map(|size| size.bytes), Ok(1 << 20));
+        assert_eq!(parse("1024b", SECTOR).map(|size| size.bytes), Ok(1024));
     }
 
     #[test]
-    fn what_the_command_line_answers_with_usage_is_refused() {
-        // reference §0.1: `10GB`, `-5`, `0.5GiB`, below minimum
+    fn a_word_that_is_no_size_and_a_size_below_the_minimum_are_told_apart() {
         for word in [
             "10GB",
             "-5",
             "0.5GiB",
             "2048bytes",
-            "100",
+            "0",
             "",
             "g",
             "1  GiB",
@@ -121,23 +136,25 @@ mod tests {
             "1z",
             "1GiBx",
         ] {
-            assert_eq!(parse(word, SECTOR), None, "{word}");
+            assert_eq!(parse(word, SECTOR), Err(Flaw::Incorrect), "{word}");
         }
-        assert_eq!(parse("1k", 4096), None);
+        for (word, alignment) in [("100", SECTOR), ("100bytes", SECTOR), ("1k", 4096)] {
+            assert_eq!(parse(word, alignment), Err(Flaw::TooSmall), "{word}");
+        }
     }
 
     #[test]
     fn a_size_off_the_alignment_is_cut_down() {
         assert_eq!(
             parse("1000", SECTOR),
-            Some(Size {
+            Ok(Size {
                 bytes: 512,
                 asked: 1000
             })
         );
         assert_eq!(
             parse("9000", 4096),
-            Some(Size {
+            Ok(Size {
                 bytes: 8192,
                 asked: 9000
             })

@@ -150,15 +150,26 @@ fn text_may_come_before_the_json() {
 }
 
 #[test]
-fn a_bad_size_exits_with_success_and_makes_nothing() {
+fn a_bad_size_and_a_bad_option_exit_with_success_and_make_nothing() {
     // §0.1
     let cluster = Cluster::start(1);
-    let said = cluster.run(
-        0,
-        &format!("create hostvol/b {} 10GB --json", cluster.address(0)),
-    );
-    assert_eq!((said.exit, said.out.as_str()), (0, ""));
-    assert!(said.err.starts_with("usage: "));
+    for (options, size, line) in [
+        ("", "10GB", "'[size]' is incorrect"),
+        ("", "100", "minimum acceptable block size is 512 bytes"),
+        (
+            "prealloc no block-size 1000",
+            "1MiB",
+            "'block-size' should be aligned to 512 bytes",
+        ),
+    ] {
+        let host = cluster.address(0);
+        let said = cluster.run(
+            0,
+            &format!("create hostvol/b {options} {host} {size} --json"),
+        );
+        assert_eq!((said.exit, said.out.as_str()), (0, ""), "{said:?}");
+        assert_eq!(said.err.lines().next(), Some(line), "{said:?}");
+    }
     assert_eq!(cluster.run(0, "list hostvol").out, "*Nil*\n");
 }
 

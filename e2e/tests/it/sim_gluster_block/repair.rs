@@ -82,7 +82,7 @@ fn genconfig_prints_a_host_and_nothing_for_a_stranger() {
         .succeeded();
     assert_eq!(
         stranger.out,
-        "{\n  \"storage_objects\":[],\n  \"targets\":[]\n}\n"
+        "{\n  \"storage_objects\":[\n  ],\n  \"targets\":[\n  ]\n}\n"
     );
     assert_eq!(
         cluster.run(0, "genconfig nix enable-tpg 10.9.9.9").exit,
