@@ -2,7 +2,7 @@
 //!
 //! From version 6.16 on a guest's programs run under a seccomp filter instead of ptrace, and starting one costs a fifth: a
 //! gluster command that took 0.9 s takes 0.1 s. Debian's stable release has an older kernel, so a newer one is unpacked
-//! from [`SUITE`], together with the C library it was linked to, beside the guests' images. Nothing of it is installed on
+//! from `SUITE`, together with the C library it was linked to, beside the guests' images. Nothing of it is installed on
 //! the machine. Where that release cannot be reached, the machine's own kernel serves: the same tests, much slower.
 
 use std::fs;
