@@ -39,6 +39,11 @@ build: packages # Everything the lab runs
 demo: build ## Play the life of a volume on real iSCSI, multipath and gluster (some minutes)
 	@target/debug/demo
 
+.PHONY: bench
+bench: packages ## Measure the driver beside the bare commands (ten minutes; BENCH='--repeat 30 --fs ext4')
+	@$(CARGO) build --release --locked --workspace --bins
+	@target/release/bench $(BENCH)
+
 .PHONY: test
 test: packages tools ## Run every test, the lab included; ends with totals
 	@$(CARGO) build --locked --workspace --bins

@@ -1,5 +1,7 @@
 //! The lab, the simulators, the system tests, the demo and the benchmarks.
 
+pub mod bench;
+pub mod failover;
 pub mod heketi;
 pub mod kubernetes;
 pub mod lab;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use clap::Parser;
+use e2e::failover;
 use e2e::kubernetes::{Access, Claim, Volume};
 use e2e::lab::{Lab, LabOptions};
 use e2e::system::{Settings, System};
@@ -209,24 +210,13 @@ async fn write_files(show: &Show, system: &System, volume: &Volume) -> anyhow::R
 
 /// Kills the storage host of the active path under fio, and shows how long I/O stood still.
 async fn survive(show: &Show, system: &System, volume: &Volume) -> anyhow::Result<()> {
-    let target = volume.target_path(POD);
-    let fio = format!(
-        "fio --name=life --directory={} --size=16M --rw=randwrite --bs=4k --direct=1 --sync=1 --rate_iops=40 \
-         --time_based --runtime=35 --verify=crc32c --verify_fatal=1 --do_verify=1 --output-format=json > /tmp/fio.json",
-        target.display()
-    );
-    let node = system.lab().guest("n1")?.clone();
-    let running = tokio::spawn(async move { node.run_within(Duration::from_mins(4), &fio).await });
+    let fio = failover::fio(&volume.target_path(POD), 35);
+    let node = system.lab().guest("n1")?;
+    let writer = node.clone();
+    let running =
+        tokio::spawn(async move { writer.run_within(Duration::from_mins(4), &fio).await });
     tokio::time::sleep(Duration::from_secs(5)).await;
-    // The path with priority 50 is the one that serves; its portal names the host.
-    let serving = guest_run(system, "n1", SERVING.to_owned()).await?;
-    let host = system
-        .lab()
-        .storage()
-        .find(|guest| guest.address().to_string() == serving);
-    let host = host
-        .with_context(|| format!("no storage host has the address {serving:?}"))?
-        .clone();
+    let host = failover::serving(system.lab(), &node).await?;
     let step = format!(
         "pull the plug of {}, which serves the volume, under fio",
         host.name()
@@ -235,8 +225,8 @@ async fn survive(show: &Show, system: &System, volume: &Volume) -> anyhow::Resul
     let ended = async { anyhow::Ok(running.await??) };
     show.step("fio goes on and verifies all it wrote", ended)
         .await?;
-    let stall = guest_run(system, "n1", STALL.to_owned()).await?;
-    show.note(&format!("longest wait of a write: {stall} s; no error"));
+    let stall = failover::longest_wait(&node).await?;
+    show.note(&format!("longest wait of a write: {stall:.1} s; no error"));
     show.step(&format!("boot {} again", host.name()), host.start())
         .await?;
     let wait = "for i in $(seq 90); do [ $(multipath -ll | grep -c ' active ready') = 3 ] && exit 0; sleep 1; done; multipath -ll; exit 1";
@@ -247,20 +237,6 @@ async fn survive(show: &Show, system: &System, volume: &Volume) -> anyhow::Resul
     .await?;
     Ok(())
 }
-
-/// Prints the address of the portal of the active path.
-const SERVING: &str = r#"
-d=$(multipathd show paths raw format '%d %p %t' | awk '$2 == 50 && $3 == "active" {print $1}' | head -1)
-[ -n $d ] || d=$(multipathd show paths raw format '%d %t' | awk '$2 == "active" {print $1}' | head -1)
-h=$(basename $(readlink -f /sys/block/$d/device) | cut -d: -f1)
-for s in /sys/class/iscsi_session/session*; do
-    [ $(basename $(readlink -f $s/device/..)) = host$h ] && cat $s/device/connection*/iscsi_connection/*/persistent_address
-done
-true
-"#;
-
-/// Prints the longest completion time of a write in seconds.
-const STALL: &str = r"sed -n '/^{/,$p' /tmp/fio.json | jq -r '.jobs[0].write.clat_ns.max / 1000000000 * 10 | round / 10'";
 
 async fn expand(show: &Show, system: &System, volume: &Volume) -> anyhow::Result<()> {
     let grow = system.sidecars().expand(volume, 2 * GIB, PATIENCE);
