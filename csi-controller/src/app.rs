@@ -61,15 +61,11 @@ pub async fn run(
     let locks = VolumeLocks::default();
 
     let listener = bind_private(&config.socket).context("cannot serve at --endpoint")?;
-    let is_ready = {
-        let readiness = readiness.clone();
-        Arc::new(move || readiness.is_ready())
-    };
     let routes = rpc::routes(
         operations.clone(),
         locks.clone(),
         config.driver_name,
-        is_ready,
+        readiness.clone(),
     );
     let calls = proto::service::serve(
         listener,

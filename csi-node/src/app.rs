@@ -46,15 +46,11 @@ pub async fn run<H: Host>(
     let metrics = Arc::new(Metrics::new("gluster_block_csi_node"));
 
     let listener = bind_private(&config.socket).context("cannot serve at --endpoint")?;
-    let is_ready = {
-        let readiness = readiness.clone();
-        Arc::new(move || readiness.is_ready())
-    };
     let routes = rpc::routes(
         operations.clone(),
         locks.clone(),
         config.presentation.clone(),
-        is_ready,
+        readiness.clone(),
     );
     let calls = proto::service::serve(
         listener,

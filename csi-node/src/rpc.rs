@@ -2,20 +2,18 @@
 //!
 //! Nothing here decides anything. A method parses, takes its turn at the volume, runs one operation and answers.
 
-use std::sync::Arc;
-
 use proto::csi::identity_server::IdentityServer;
 use proto::csi::node_server::NodeServer;
 use proto::in_flight::VolumeLocks;
+use proto::service::admin::Readiness;
+use proto::service::identity::IdentityService;
 use tonic::service::Routes;
 
 use crate::host::Host;
 use crate::ops::Operations;
 
-pub use self::identity::IdentityService;
 pub use self::node::NodeService;
 
-mod identity;
 mod node;
 mod parse;
 mod respond;
@@ -35,13 +33,14 @@ pub struct Presentation {
 }
 
 /// Both services of the plugin, over one table of locks.
+#[must_use]
 pub fn routes<H: Host>(
     operations: Operations<H>,
     locks: VolumeLocks,
     presentation: Presentation,
-    is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
+    readiness: Readiness,
 ) -> Routes {
-    let identity = IdentityService::new(presentation.driver_name.clone(), is_ready);
+    let identity = IdentityService::new(presentation.driver_name.clone(), readiness);
     let node = NodeService::new(operations, locks, presentation);
     Routes::new(IdentityServer::new(identity)).add_service(NodeServer::new(node))
 }

@@ -4,6 +4,7 @@
 //! knows nothing of what it serves and decides nothing about who may connect: that is the [`socket`]'s.
 
 pub mod admin;
+pub mod identity;
 pub mod metrics;
 pub mod shutdown;
 pub mod socket;

@@ -5,28 +5,11 @@ use std::collections::HashMap;
 use blockd_client::vocabulary::{Capacity, NodeId, PublishContext};
 use proto::csi;
 use proto::csi::controller_service_capability::{self, rpc};
-use proto::csi::plugin_capability::{self, service, volume_expansion};
 use proto::csi::validate_volume_capabilities_response::Confirmed;
 
 use crate::ops::capacity::Available;
 use crate::ops::create::Created;
 use crate::ops::list::{ListedVolume, Page};
-
-/// What the driver as a whole can do.
-pub(super) fn plugin_capabilities() -> csi::GetPluginCapabilitiesResponse {
-    let service = plugin_capability::Type::Service(plugin_capability::Service {
-        r#type: service::Type::ControllerService.into(),
-    });
-    let expansion = plugin_capability::Type::VolumeExpansion(plugin_capability::VolumeExpansion {
-        r#type: volume_expansion::Type::Online.into(),
-    });
-    let capabilities = [service, expansion]
-        .map(|capability| csi::PluginCapability {
-            r#type: Some(capability),
-        })
-        .to_vec();
-    csi::GetPluginCapabilitiesResponse { capabilities }
-}
 
 /// What the controller service can do.
 pub(super) fn controller_capabilities() -> csi::ControllerGetCapabilitiesResponse {

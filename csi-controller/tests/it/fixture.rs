@@ -15,6 +15,7 @@ use proto::csi;
 use proto::csi::controller_client::ControllerClient;
 use proto::csi::volume_capability::{AccessMode, AccessType, MountVolume, access_mode::Mode};
 use proto::in_flight::VolumeLocks;
+use proto::service::admin::Readiness;
 use proto::testing::TestServer;
 use tonic::Status;
 use tonic::transport::Channel;
@@ -83,7 +84,7 @@ impl Cluster {
             operations,
             VolumeLocks::default(),
             "gluster-block.csi.gluster.org".to_owned(),
-            std::sync::Arc::new(|| true),
+            Readiness::default(),
         );
         let server = TestServer::start(routes).await;
         Self {

@@ -2,27 +2,10 @@
 
 use proto::csi;
 use proto::csi::node_service_capability::{self, rpc};
-use proto::csi::plugin_capability::{self, service, volume_expansion};
 use proto::csi::volume_usage::Unit;
 
 use crate::host::Usage;
 use crate::ops::stats::VolumeUsage;
-
-/// What the driver as a whole can do.
-pub(super) fn plugin_capabilities() -> csi::GetPluginCapabilitiesResponse {
-    let service = plugin_capability::Type::Service(plugin_capability::Service {
-        r#type: service::Type::ControllerService.into(),
-    });
-    let expansion = plugin_capability::Type::VolumeExpansion(plugin_capability::VolumeExpansion {
-        r#type: volume_expansion::Type::Online.into(),
-    });
-    let capabilities = [service, expansion]
-        .map(|capability| csi::PluginCapability {
-            r#type: Some(capability),
-        })
-        .to_vec();
-    csi::GetPluginCapabilitiesResponse { capabilities }
-}
 
 /// What the node service can do.
 pub(super) fn node_capabilities() -> csi::NodeGetCapabilitiesResponse {
