@@ -1,8 +1,8 @@
 //! The composition root: builds ports, operations and services, runs them, and ends them in order.
 //!
 //! It serves at once and is ready when heketi answers and a storage host does; until then `Probe` and `/readyz` say no, the
-//! latter with the setting to look at. At the end no operation is cut off while there is time: a half-made block
-//! would be found and removed by the next attempt, but that costs more than a few seconds of waiting.
+//! latter with the setting to look at. At the end operations get time: a half-made block would be found and removed by the
+//! next attempt, but that costs more than a few seconds of waiting.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use blockd_client::Blockd;
 use blockd_client::transport::ssh::SshTransport;
 use proto::error::Chain;
 use proto::in_flight::VolumeLocks;
-use proto::service::admin::{self, Admin, Condition, Readiness};
+use proto::service::admin::{Admin, Condition, Readiness};
 use proto::service::metrics::Metrics;
-use proto::service::socket::bind_private;
+use proto::service::plugin::Plugin;
 use proto::service::telemetry::LogControl;
-use tokio::net::TcpListener;
+use proto::service::watch::Watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::blocks::Blocks;
@@ -60,69 +60,35 @@ pub async fn run(
     let operations = Operations::new(heketi, blocks, config.keys, config.policy, spaces);
     let locks = VolumeLocks::default();
 
-    let listener = bind_private(&config.socket).context("cannot serve at --endpoint")?;
-    let routes = rpc::routes(
+    let plugin = Plugin::bind(&config.socket, config.admin_address).await?;
+    let services = rpc::routes(
         operations.clone(),
         locks.clone(),
         config.driver_name,
         readiness.clone(),
-    );
-    let calls = proto::service::serve(
-        listener,
-        routes,
-        metrics.rpc(),
-        shutdown.clone(),
-        CALL_GRACE,
     );
     let admin = Admin {
         metrics: Arc::new(metrics),
         readiness,
         log,
     };
-    let endpoints = endpoints(config.admin_address, admin, shutdown.clone()).await?;
-
     tracing::info!(socket = %config.socket.display(), "serving");
-    let watch = tokio::spawn(watch(operations, conditions, shutdown));
-    let outcome = tokio::try_join!(
-        async { calls.await.map_err(anyhow::Error::from) },
-        endpoints
+    let conditions = Arc::new(conditions);
+    let watch = WATCH.run(
+        move || look(operations.clone(), Arc::clone(&conditions)),
+        shutdown.clone(),
     );
-    watch.abort();
-    if tokio::time::timeout(OPERATION_GRACE, locks.idle())
-        .await
-        .is_err()
-    {
-        let volumes = locks.in_flight();
-        tracing::warn!(
-            volumes,
-            "operations are still running; repeats after the next start will find what they leave"
-        );
-    }
-    outcome.map(drop)
+    Ok(plugin
+        .serve(services, admin, locks, watch, shutdown)
+        .await?)
 }
 
-/// The admin endpoints as a future to run, listening already; one that only waits when there are none.
-async fn endpoints(
-    address: Option<std::net::SocketAddr>,
-    admin: Admin,
-    shutdown: CancellationToken,
-) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + use<>> {
-    let listener = match address {
-        Some(address) => {
-            let listener = TcpListener::bind(address).await;
-            Some(listener.with_context(|| format!("cannot serve at --admin-address {address}"))?)
-        }
-        None => None,
-    };
-    Ok(async move {
-        match listener {
-            Some(listener) => admin::serve(listener, admin, shutdown)
-                .await
-                .map_err(Into::into),
-            None => Ok(()),
-        }
-    })
-}
+/// Whether heketi and the storage hosts answer.
+const WATCH: Watch = Watch {
+    well: "backend and storage hosts answer",
+    unwell: "not ready",
+    retry: Duration::from_secs(5),
+};
 
 /// What the controller cannot do without.
 struct Conditions {
@@ -130,33 +96,9 @@ struct Conditions {
     hosts: Condition,
 }
 
-/// Looks from time to time whether heketi and the storage hosts answer: sooner while they do not.
-async fn watch<H: HostingVolumes, B: Blocks>(
-    operations: Operations<H, B>,
-    conditions: Conditions,
-    shutdown: CancellationToken,
-) {
-    let mut last = None;
-    while !shutdown.is_cancelled() {
-        let outcome = look(&operations, &conditions).await;
-        if last.as_ref() != Some(&outcome) {
-            match &outcome {
-                Ok(()) => tracing::info!("backend and storage hosts answer"),
-                Err(reason) => tracing::warn!(reason, "not ready"),
-            }
-        }
-        let pause = if outcome.is_ok() { WELL } else { UNWELL };
-        last = Some(outcome);
-        tokio::select! {
-            () = shutdown.cancelled() => {}
-            () = tokio::time::sleep(pause) => {}
-        }
-    }
-}
-
 async fn look<H: HostingVolumes, B: Blocks>(
-    operations: &Operations<H, B>,
-    conditions: &Conditions,
+    operations: Operations<H, B>,
+    conditions: Arc<Conditions>,
 ) -> Result<(), String> {
     let rooms = operations.hosting.room(&[]).await.map_err(|error| {
         let reason = Chain(&error).to_string();
@@ -186,11 +128,3 @@ async fn look<H: HostingVolumes, B: Blocks>(
     }
     Ok(())
 }
-
-/// How long calls may still run after the signal.
-const CALL_GRACE: Duration = Duration::from_secs(20);
-/// How long operations may still run after the calls.
-const OPERATION_GRACE: Duration = Duration::from_secs(30);
-/// Between two looks at a backend that answers, and at one that does not.
-const WELL: Duration = Duration::from_mins(1);
-const UNWELL: Duration = Duration::from_secs(5);

@@ -1,8 +1,7 @@
 //! The composition root: builds the operations and the services, runs them, and ends them in order.
 //!
-//! At the end no operation is cut off: calls get a grace period, and operations whose callers gave up get another, because
-//! a format that is killed half-way costs more than a few seconds of waiting. What is still running then is in the
-//! journal.
+//! At the end operations get time, because a format that is killed half-way costs more than a few seconds of waiting. What
+//! is still running then is in the journal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +10,11 @@ use anyhow::Context as _;
 use blockd_client::vocabulary::SealingKeys;
 use proto::error::Chain;
 use proto::in_flight::VolumeLocks;
-use proto::service::admin::{self, Admin, Condition, Readiness};
+use proto::service::admin::{Admin, Condition, Readiness};
 use proto::service::metrics::Metrics;
-use proto::service::socket::bind_private;
+use proto::service::plugin::Plugin;
 use proto::service::telemetry::LogControl;
-use tokio::net::TcpListener;
+use proto::service::watch::Watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
@@ -43,32 +42,19 @@ pub async fn run<H: Host>(
     let host_condition = readiness.condition("host");
     let operations = operations(&config, host).context("cannot open the state of this node")?;
     let locks = VolumeLocks::default();
-    let metrics = Arc::new(Metrics::new("gluster_block_csi_node"));
 
-    let listener = bind_private(&config.socket).context("cannot serve at --endpoint")?;
-    let routes = rpc::routes(
+    let plugin = Plugin::bind(&config.socket, config.admin_address).await?;
+    let services = rpc::routes(
         operations.clone(),
         locks.clone(),
-        config.presentation.clone(),
+        config.presentation,
         readiness.clone(),
     );
-    let calls = proto::service::serve(
-        listener,
-        routes,
-        metrics.rpc(),
-        shutdown.clone(),
-        CALL_GRACE,
-    );
-    let endpoints = endpoints(
-        &config,
-        Admin {
-            metrics,
-            readiness,
-            log,
-        },
-        shutdown.clone(),
-    )
-    .await?;
+    let admin = Admin {
+        metrics: Arc::new(Metrics::new("gluster_block_csi_node")),
+        readiness,
+        log,
+    };
 
     let journals = operations
         .tidy()
@@ -76,23 +62,31 @@ pub async fn run<H: Host>(
         .context("cannot go through --state-dir")?;
     starting.release();
     tracing::info!(journals, socket = %config.socket.display(), "serving");
-    let watch = tokio::spawn(watch_host(operations, host_condition, shutdown));
-    let outcome = tokio::try_join!(
-        async { calls.await.map_err(anyhow::Error::from) },
-        endpoints
+    let host_condition = Arc::new(host_condition);
+    let watch = WATCH.run(
+        move || look(operations.clone(), Arc::clone(&host_condition)),
+        shutdown.clone(),
     );
-    watch.abort();
-    if tokio::time::timeout(OPERATION_GRACE, locks.idle())
-        .await
-        .is_err()
-    {
-        let volumes = locks.in_flight();
-        tracing::warn!(
-            volumes,
-            "operations are still running and are left to the next run"
-        );
+    Ok(plugin
+        .serve(services, admin, locks, watch, shutdown)
+        .await?)
+}
+
+/// Whether the host's tools and daemons answer.
+const WATCH: Watch = Watch {
+    well: "this host is ready",
+    unwell: "this host is not ready",
+    retry: Duration::from_secs(2),
+};
+
+async fn look<H: Host>(operations: Operations<H>, condition: Arc<Condition>) -> Result<(), String> {
+    let outcome = operations.host().ready().await;
+    let outcome = outcome.map_err(|error| Chain(&error).to_string());
+    match &outcome {
+        Ok(()) => condition.ok(),
+        Err(reason) => condition.fail(reason),
     }
-    outcome.map(drop)
+    outcome
 }
 
 fn operations<H: Host>(config: &Config, host: H) -> anyhow::Result<Operations<H>> {
@@ -105,66 +99,3 @@ fn operations<H: Host>(config: &Config, host: H) -> anyhow::Result<Operations<H>
     };
     Ok(Operations::new(host, journal, keys, Waiting::default()))
 }
-
-/// The admin endpoints as a future to run, listening already; one that only waits when there are none.
-async fn endpoints(
-    config: &Config,
-    admin: Admin,
-    shutdown: CancellationToken,
-) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + use<>> {
-    let listener = match config.admin_address {
-        Some(address) => {
-            let listener = TcpListener::bind(address).await;
-            Some(listener.with_context(|| format!("cannot serve at --admin-address {address}"))?)
-        }
-        None => None,
-    };
-    Ok(async move {
-        match listener {
-            Some(listener) => admin::serve(listener, admin, shutdown)
-                .await
-                .map_err(Into::into),
-            None => Ok(()),
-        }
-    })
-}
-
-/// Looks from time to time whether the host's tools and daemons answer: sooner while they do not.
-async fn watch_host<H: Host>(
-    operations: Operations<H>,
-    condition: Condition,
-    shutdown: CancellationToken,
-) {
-    let mut last = None;
-    while !shutdown.is_cancelled() {
-        let outcome = operations
-            .host()
-            .ready()
-            .await
-            .map_err(|error| Chain(&error).to_string());
-        match &outcome {
-            Ok(()) => condition.ok(),
-            Err(reason) => condition.fail(reason),
-        }
-        let pause = if outcome.is_ok() { WELL } else { UNWELL };
-        if last.as_ref() != Some(&outcome) {
-            match &outcome {
-                Ok(()) => tracing::info!("this host is ready"),
-                Err(reason) => tracing::warn!(reason, "this host is not ready"),
-            }
-            last = Some(outcome);
-        }
-        tokio::select! {
-            () = shutdown.cancelled() => {}
-            () = tokio::time::sleep(pause) => {}
-        }
-    }
-}
-
-/// How long calls may still run after the signal.
-const CALL_GRACE: Duration = Duration::from_secs(20);
-/// How long operations may still run after the calls; together below the usual 60 seconds of a pod that formats.
-const OPERATION_GRACE: Duration = Duration::from_secs(30);
-/// Between two looks at a host that is ready, and at one that is not.
-const WELL: Duration = Duration::from_mins(1);
-const UNWELL: Duration = Duration::from_secs(2);

@@ -6,9 +6,11 @@
 pub mod admin;
 pub mod identity;
 pub mod metrics;
+pub mod plugin;
 pub mod shutdown;
 pub mod socket;
 pub mod telemetry;
+pub mod watch;
 
 use std::time::Duration;
 
