@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use proto::service::settings::Mistakes;
 use proto::service::{shutdown, telemetry};
 
+use crate::app;
 use crate::args::{Args, Command};
 use crate::config::Config;
 use crate::host::Host;
-use crate::{app, config};
 
 /// Runs what the arguments ask for.
 ///
@@ -30,7 +31,7 @@ pub fn run<H: Host>(
     }
     let config = match Config::try_from(args) {
         Ok(config) => config,
-        Err(config::Mistakes(mistakes)) => {
+        Err(Mistakes(mistakes)) => {
             eprintln!("csi-node: these settings are wrong:");
             for mistake in mistakes {
                 eprintln!("  {mistake}");

@@ -3,7 +3,7 @@
 //! - [`csi`] is CSI 1.13, [`legacy`] what older readers still ask for.
 //! - [`error`] and [`status`]: an error says of which kind it is, and one table makes a gRPC code of that.
 //! - [`in_flight`]: one operation a volume at a time, and each runs to its end.
-//! - [`service`]: the Identity service; a plugin's sockets, servers and end; logs, metrics and admin endpoints.
+//! - [`service`]: the Identity service; a plugin's settings, sockets, servers and end; logs, metrics and admin endpoints.
 //! - `testing` (feature `testing`): real servers inside a test's process.
 //!
 //! Nothing here knows what a volume is made of.

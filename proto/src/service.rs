@@ -7,6 +7,7 @@ pub mod admin;
 pub mod identity;
 pub mod metrics;
 pub mod plugin;
+pub mod settings;
 pub mod shutdown;
 pub mod socket;
 pub mod telemetry;

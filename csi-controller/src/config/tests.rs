@@ -147,8 +147,8 @@ proptest! {
         let mut check = Checker::default();
         check.socket(&value);
         check.driver_name(&value);
-        check.time("--x", &value);
-        check.gib("--x", &value);
-        check.backend(&value);
+        time(&mut check, "--x", &value);
+        gib(&mut check, "--x", &value);
+        backend(&mut check, &value);
     }
 }
