@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::lab::process::{Background, ProcessError};
 use crate::lab::{Forward, GuestError, Lab};
+use crate::settings;
 use crate::sim::heketi::auth::request_hash;
 use crate::sim::heketi::model::now;
 
@@ -129,9 +130,7 @@ impl Heketi {
     /// # Errors
     /// When it cannot be started, does not answer, or does not take the storage guests.
     pub async fn start(lab: &Lab, name: &str, port: u16) -> Result<Self, HeketiError> {
-        let real = std::env::var_os("LAB_HEKETI")
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from);
+        let real = settings::heketi();
         let folder = lab.run_dir().join(name);
         fs::create_dir_all(&folder).map_err(at(&folder))?;
         let key = key(&folder)?;

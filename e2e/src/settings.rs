@@ -1,6 +1,6 @@
 //! What the environment of a test, the demo or a benchmark may set; read here and nowhere else.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[expect(
     clippy::disallowed_methods,
@@ -16,12 +16,32 @@ pub fn lab_id() -> Option<String> {
     variable("LAB_ID")
 }
 
+fn path(name: &str) -> Option<PathBuf> {
+    variable(name).map(PathBuf::from)
+}
+
+/// `LAB_STORAGE_OVERLAY`: a tar archive to lay over the root of storage guests.
+#[must_use]
+pub fn storage_overlay() -> Option<PathBuf> {
+    path("LAB_STORAGE_OVERLAY")
+}
+
+/// `LAB_HEKETI`: the real heketi's program, to run in place of its simulator.
+#[must_use]
+pub fn heketi() -> Option<PathBuf> {
+    path("LAB_HEKETI")
+}
+
 /// Where costly things are kept outside the checkout: `XDG_CACHE_HOME` or `~/.cache`.
 #[must_use]
 pub fn cache() -> PathBuf {
-    let base = variable("XDG_CACHE_HOME").map_or_else(
-        || Path::new(&variable("HOME").unwrap_or_else(|| "/root".to_owned())).join(".cache"),
-        PathBuf::from,
-    );
+    let home = || path("HOME").unwrap_or_else(|| PathBuf::from("/root"));
+    let base = path("XDG_CACHE_HOME").unwrap_or_else(|| home().join(".cache"));
     base.join("gluster-block-csi")
+}
+
+/// Where the images of guests are kept: `lab` in the [`cache`].
+#[must_use]
+pub fn images() -> PathBuf {
+    cache().join("lab")
 }

@@ -94,7 +94,7 @@ async fn play(args: Args) -> anyhow::Result<()> {
         .parameters
         .iter()
         .map(|(key, value)| format!("{key}={value}"));
-    show.note(&format!(
+    note(&format!(
         "StorageClass: {}, fstype={fs}",
         parameters.collect::<Vec<_>>().join(", ")
     ));
@@ -105,7 +105,7 @@ async fn play(args: Args) -> anyhow::Result<()> {
             create,
         )
         .await?;
-    show.note(&format!("volume {}", volume.id));
+    note(&format!("volume {}", volume.id));
 
     attach(&show, &system, &volume, "n1").await?;
     let sums = write_files(&show, &system, &volume).await?;
@@ -138,8 +138,10 @@ async fn play(args: Args) -> anyhow::Result<()> {
     .await?;
     let left = show.step("look for what is left", left(&system)).await?;
     ensure!(left.is_empty(), "this is left:\n{}", left.join("\n"));
-    show.note("no session, record, map, device, mount, target, backstore, LUN, file or journal entry is left;");
-    show.note("no Secret was ever made: the CHAP password travelled sealed");
+    note(
+        "no session, record, map, device, mount, target, backstore, LUN, file or journal entry is left;",
+    );
+    note("no Secret was ever made: the CHAP password travelled sealed");
     system.kill_controller().await;
     let lab = system.stop().await;
     show.step("take down the lab", lab.down()).await?;
@@ -169,7 +171,7 @@ async fn attach(show: &Show, system: &System, volume: &Volume, node: &str) -> an
         "multipath -ll | grep -c ' active ready' || true".to_owned(),
     )
     .await?;
-    show.note(&format!("{paths} paths active and ready"));
+    note(&format!("{paths} paths active and ready"));
     Ok(())
 }
 
@@ -226,7 +228,7 @@ async fn survive(show: &Show, system: &System, volume: &Volume) -> anyhow::Resul
     show.step("fio goes on and verifies all it wrote", ended)
         .await?;
     let stall = failover::longest_wait(&node).await?;
-    show.note(&format!("longest wait of a write: {stall:.1} s; no error"));
+    note(&format!("longest wait of a write: {stall:.1} s; no error"));
     show.step(&format!("boot {} again", host.name()), host.start())
         .await?;
     let wait = "for i in $(seq 90); do [ $(multipath -ll | grep -c ' active ready') = 3 ] && exit 0; sleep 1; done; multipath -ll; exit 1";
@@ -255,7 +257,7 @@ async fn expand(show: &Show, system: &System, volume: &Volume) -> anyhow::Result
         "df -h --output=size {} | tail -1",
         volume.target_path(POD).display()
     );
-    show.note(&format!(
+    note(&format!(
         "the pod sees {}",
         guest_run(system, "n1", size).await?.trim()
     ));
@@ -332,17 +334,17 @@ impl Show {
         }
     }
 
-    fn note(&self, text: &str) {
-        let blanks = usize::from(self.start.elapsed().as_secs() > 9999);
-        say(&format!("{:10}{text}\n", "".repeat(blanks)));
-    }
-
     fn end(&self) {
         say(&format!(
             "{:6.1} s  done\n",
             self.start.elapsed().as_secs_f32()
         ));
     }
+}
+
+/// A line below a step, as far in as the steps' words are.
+fn note(text: &str) {
+    say(&format!("{:10}{text}\n", ""));
 }
 
 fn say(text: &str) {

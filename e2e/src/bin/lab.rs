@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 use e2e::lab::{self, Command, Guest, Lab, LabOptions, Ownership, agent, image, state, watchdog};
+use e2e::settings;
 
 /// Machines with real iSCSI, multipath and GlusterFS, made of user-mode Linux guests.
 ///
@@ -25,8 +26,8 @@ use e2e::lab::{self, Command, Guest, Lab, LabOptions, Ownership, agent, image, s
 #[derive(Debug, Parser)]
 #[command(name = "lab", version, verbatim_doc_comment)]
 struct Cli {
-    /// Name of the lab.
-    #[arg(long, global = true, env = "LAB_ID", default_value = "dev")]
+    /// Name of the lab; `LAB_ID` gives another default.
+    #[arg(long, global = true, default_value_t = settings::lab_id().unwrap_or_else(|| "dev".to_owned()))]
     id: String,
     #[command(subcommand)]
     action: Action,
@@ -112,8 +113,8 @@ struct Target {
 #[derive(Debug, Args)]
 struct Overlay {
     /// Tar archive to lay over the storage guests' root; if it brings usr/sbin/gluster-blockd, that runs instead of the
-    /// simulator.
-    #[arg(long = "storage-overlay", env = "LAB_STORAGE_OVERLAY")]
+    /// simulator. `LAB_STORAGE_OVERLAY` by default.
+    #[arg(long = "storage-overlay")]
     overlay: Option<PathBuf>,
 }
 
@@ -156,7 +157,8 @@ async fn act(cli: Cli) -> anyhow::Result<ExitCode> {
     let id = cli.id.as_str();
     match cli.action {
         Action::Image { overlay } => {
-            let image = image::image(&image::default_cache(), overlay.overlay.as_deref()).await?;
+            let overlay = overlay.overlay.or_else(settings::storage_overlay);
+            let image = image::image(&settings::images(), overlay.as_deref()).await?;
             say(&image.path.display().to_string())?;
         }
         Action::Up(wanted) => up(id, wanted).await?,
@@ -233,7 +235,7 @@ async fn up(id: &str, wanted: Up) -> anyhow::Result<()> {
     options.nodes = wanted.nodes;
     options.fast_timers = wanted.fast;
     options.memory = wanted.memory;
-    options.overlay = wanted.overlay.overlay;
+    options.overlay = wanted.overlay.overlay.or(options.overlay);
     options.owner = wanted.owner.map_or(Ownership::Nobody, Ownership::Process);
     if let Some(folder) = wanted.bin_dir {
         options.bin_dir = folder;

@@ -11,6 +11,10 @@ fn main() -> ExitCode {
         .skip(1)
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the program that it stands for reads its own environment"
+    )]
     let setting = |name: &str| std::env::var_os(name);
     let path = |name: &str, default: &str| {
         setting(name)

@@ -99,20 +99,6 @@ pub struct Image {
     pub real_blockd: bool,
 }
 
-/// The folder in which images are kept: `gluster-block-csi/lab` in the user's cache.
-#[must_use]
-pub fn default_cache() -> PathBuf {
-    let folder = |name| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    folder("XDG_CACHE_HOME")
-        .or_else(|| folder("HOME").map(|home| home.join(".cache")))
-        .unwrap_or_else(|| PathBuf::from("/var/cache"))
-        .join("gluster-block-csi/lab")
-}
-
 /// The image for guests without an overlay (`None`) or with one, building what is missing.
 ///
 /// # Errors

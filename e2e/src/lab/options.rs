@@ -6,6 +6,7 @@ use super::image::{self, Image};
 use super::kernel;
 use super::state::{Owner, Record};
 use super::{LabError, this_process};
+use crate::settings;
 
 /// Options that make gluster notice a lost host within seconds. They work only when set before the volume starts: the
 /// connections that exist keep the old values (measured: 46 s instead of 10 s of stalled writes).
@@ -87,10 +88,8 @@ impl LabOptions {
             storage: 3,
             nodes: 2,
             bin_dir,
-            cache: image::default_cache(),
-            overlay: std::env::var_os("LAB_STORAGE_OVERLAY")
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from),
+            cache: settings::images(),
+            overlay: settings::storage_overlay(),
             fast_timers: false,
             memory: 768,
             blockd,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use e2e::lab::process::Program;
 use e2e::lab::{Command, Forward, Guest, GuestError, Hold, Lab, LabOptions, Moment};
+use e2e::settings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
@@ -18,8 +19,8 @@ static TURN: Mutex<()> = Mutex::const_new(());
 async fn lab() -> (&'static Lab, MutexGuard<'static, ()>) {
     let turn = TURN.lock().await;
     let lab = LAB
-        .get_or_init(async || match std::env::var_os("LAB_ID") {
-            Some(id) => Lab::attach(&id.to_string_lossy()).unwrap(),
+        .get_or_init(async || match settings::lab_id() {
+            Some(id) => Lab::attach(&id).unwrap(),
             None => Lab::up(LabOptions::new(format!("it-{}", std::process::id())).unwrap())
                 .await
                 .unwrap(),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use blockd_client::vocabulary::Gbid;
 use e2e::lab::{FAST_GLUSTER_OPTIONS, Guest, Lab, LabOptions};
+use e2e::settings;
 
 /// The hosting volume; no other test's.
 const VOLUME: &str = "gbsim";
@@ -46,8 +47,8 @@ fn addresses(lab: &Lab) -> Vec<String> {
 }
 
 async fn lab() -> Lab {
-    if let Some(id) = std::env::var_os("LAB_ID") {
-        return Lab::attach(&id.to_string_lossy()).expect("the lab is up");
+    if let Some(id) = settings::lab_id() {
+        return Lab::attach(&id).expect("the lab is up");
     }
     let mut options = LabOptions::new(format!("gb-{}", std::process::id())).expect("options");
     options.nodes = 1;

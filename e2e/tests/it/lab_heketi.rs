@@ -2,14 +2,15 @@
 
 use e2e::heketi::Heketi;
 use e2e::lab::{FAST_GLUSTER_OPTIONS, Guest, Lab, LabOptions};
+use e2e::settings;
 use serde_json::{Value, json};
 
 /// The hosting volume; no other test's.
 const VOLUME: &str = "heketitest";
 
 async fn lab() -> Lab {
-    if let Some(id) = std::env::var_os("LAB_ID") {
-        return Lab::attach(&id.to_string_lossy()).expect("the lab is up");
+    if let Some(id) = settings::lab_id() {
+        return Lab::attach(&id).expect("the lab is up");
     }
     let mut options = LabOptions::new(format!("hk-{}", std::process::id())).expect("options");
     options.nodes = 0;
