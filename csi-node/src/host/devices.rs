@@ -90,11 +90,12 @@ fn portal(sysfs: &Sysfs, session: &Path) -> Option<Portal> {
 /// An attribute is there and cannot be read.
 pub fn paths(sysfs: &Sysfs, sessions: &[Session]) -> Result<Vec<PathDevice>, HostError> {
     let mut found = Vec::new();
+    let all = any_sessions(sysfs)?;
     for session in sessions {
         // Channel, id and LUN are numbers of their own in the name: LUN 1 and LUN 11 cannot be mixed up (W21).
         let blocks = format!("class/scsi_device/{}:0:0:0/device/block", session.host);
         for name in sysfs.names(blocks)? {
-            found.extend(path_device(sysfs, &name)?);
+            found.extend(path_device(sysfs, &name, &all)?);
         }
     }
     Ok(found)
@@ -107,18 +108,21 @@ pub fn paths(sysfs: &Sysfs, sessions: &[Session]) -> Result<Vec<PathDevice>, Hos
 /// An attribute is there and cannot be read.
 pub fn slaves(sysfs: &Sysfs, map: &Map) -> Result<Vec<PathDevice>, HostError> {
     let mut found = Vec::new();
+    let all = any_sessions(sysfs)?;
     for name in sysfs.names(format!("block/{}/slaves", map.name))? {
-        found.extend(path_device(sysfs, &name)?);
+        found.extend(path_device(sysfs, &name, &all)?);
     }
     Ok(found)
 }
 
-/// One disk; `None` when it is gone.
+/// One disk, whose session is among `sessions`; `None` when it is gone.
 ///
-/// # Errors
-///
-/// An attribute is there and cannot be read.
-pub fn path_device(sysfs: &Sysfs, name: &str) -> Result<Option<PathDevice>, HostError> {
+/// They are listed once for all disks of an observation: a node has as many sessions as disks.
+fn path_device(
+    sysfs: &Sysfs,
+    name: &str,
+    sessions: &[AnySession],
+) -> Result<Option<PathDevice>, HostError> {
     let base = Path::new("block").join(name);
     let Some(dev) = sysfs.parse(base.join("dev"))? else {
         return Ok(None);
@@ -134,16 +138,14 @@ pub fn path_device(sysfs: &Sysfs, name: &str) -> Result<Option<PathDevice>, Host
     let Some(host) = hctl.split(':').next().and_then(|host| host.parse().ok()) else {
         return Ok(None);
     };
-    let session = any_sessions(sysfs)?
-        .into_iter()
-        .find(|session| session.host == host);
+    let session = sessions.iter().find(|session| session.host == host);
     let wwid = sysfs.read(base.join("device/wwid"))?;
     Ok(Some(PathDevice {
         name: name.to_owned(),
         dev,
         host,
-        portal: session.as_ref().and_then(|session| session.portal),
-        target: session.map(|session| session.target),
+        portal: session.and_then(|session| session.portal),
+        target: session.map(|session| session.target.clone()),
         wwid: wwid.as_deref().and_then(wwid_of_sysfs),
         size: size(sysfs, &base)?,
         read_only: flag(sysfs, &base.join("ro"))?,
@@ -281,6 +283,28 @@ mod tests {
         let maps = maps(&sysfs).unwrap();
         assert_eq!(maps[0].slaves, ["sda"]);
         assert_eq!(paths[0].wwid.as_ref(), Some(&maps[0].wwid));
+    }
+
+    #[test]
+    fn the_sessions_are_listed_once_however_many_paths_there_are() {
+        let (root, sysfs) = tree();
+        let sessions = sessions(&sysfs).unwrap();
+        let map = maps(&sysfs).unwrap().remove(0);
+        fs::create_dir_all(root.path().join("block/dm-0/slaves/sdb")).unwrap();
+        symlink(root.path().join("block/sda"), root.path().join("block/sdb")).unwrap();
+        let listings = || {
+            let mut listed = sysfs.listed.lock().unwrap();
+            let listed = std::mem::take(&mut *listed).into_iter();
+            listed
+                .filter(|path| path == Path::new("class/iscsi_session"))
+                .count()
+        };
+        listings();
+        let twice = [sessions[0].clone(), sessions[0].clone()];
+        assert_eq!(paths(&sysfs, &twice).unwrap().len(), 2);
+        assert_eq!(listings(), 1);
+        assert_eq!(slaves(&sysfs, &map).unwrap().len(), 2);
+        assert_eq!(listings(), 1);
     }
 
     // S14

@@ -16,13 +16,20 @@ use super::HostError;
 #[derive(Debug, Clone)]
 pub struct Sysfs {
     root: PathBuf,
+    /// The directories that were listed, for tests of what an observation costs.
+    #[cfg(test)]
+    pub(super) listed: std::sync::Arc<std::sync::Mutex<Vec<PathBuf>>>,
 }
 
 impl Sysfs {
     /// The tree below this root, `/sys` on a host.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self {
+            root: root.into(),
+            #[cfg(test)]
+            listed: std::sync::Arc::default(),
+        }
     }
 
     /// A path in the tree.
@@ -77,6 +84,10 @@ impl Sysfs {
     ///
     /// It is there and cannot be read.
     pub fn names(&self, relative: impl AsRef<Path>) -> Result<Vec<String>, HostError> {
+        #[cfg(test)]
+        if let Ok(mut listed) = self.listed.lock() {
+            listed.push(relative.as_ref().to_owned());
+        }
         let path = self.path(relative);
         let entries = match fs::read_dir(&path) {
             Ok(entries) => entries,
