@@ -169,6 +169,19 @@ pub enum OperationError {
         /// Who uses it.
         user: String,
     },
+    /// Two nodes call themselves the same towards targets.
+    #[error(
+        "nodes {node} and {other} have the same iSCSI initiator name {initiator}, so a target cannot tell them apart; \
+         give each its own in /etc/iscsi/initiatorname.iscsi (iscsi-iname makes one), restart iscsid and the node plugin"
+    )]
+    SharedInitiator {
+        /// The node that asks.
+        node: String,
+        /// The node that has a volume.
+        other: String,
+        /// Their name.
+        initiator: String,
+    },
     /// No exporting host says who uses the volume.
     #[error("none of the hosts of volume {id} says who is logged in to it")]
     SessionsUnknown {
@@ -273,6 +286,7 @@ impl Classify for OperationError {
             Self::TooFewAlive { .. }
             | Self::NoSealingKey
             | Self::InUse { .. }
+            | Self::SharedInitiator { .. }
             | Self::NotExported { .. } => ErrorKind::FailedPrecondition,
             Self::Seal { .. } => ErrorKind::Internal,
             Self::NotGrown { source, .. } => not_grown(source),

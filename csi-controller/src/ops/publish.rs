@@ -64,6 +64,15 @@ impl Publications {
         self.map().get(id).cloned().unwrap_or_default()
     }
 
+    /// Another node that has a volume and the same initiator name.
+    fn namesake(&self, node: &NodeId) -> Option<NodeId> {
+        let is_namesake =
+            |other: &&NodeId| other.initiator() == node.initiator() && other.name() != node.name();
+        let map = self.map();
+        let mut holders = map.values().flat_map(BTreeMap::keys);
+        holders.find(is_namesake).cloned()
+    }
+
     pub(super) fn forget(&self, id: &VolumeId) {
         self.map().remove(id);
     }
@@ -144,9 +153,18 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
     ///
     /// # Errors
     ///
-    /// [`OperationError::InUse`] if it would get a second writer.
+    /// [`OperationError::InUse`] if it would get a second writer, [`OperationError::SharedInitiator`] if two nodes have
+    /// the same initiator name.
     pub async fn publish(self, request: PublishVolume) -> Result<PublishContext, OperationError> {
         let id = &request.id;
+        // Their sessions would end each other, and no target could say which of the two is logged in (T16).
+        if let Some(other) = self.shared.publications.namesake(&request.node) {
+            return Err(OperationError::SharedInitiator {
+                node: request.node.name().to_owned(),
+                other: other.name().to_owned(),
+                initiator: request.node.initiator().to_string(),
+            });
+        }
         let not_found = || OperationError::NotFound { id: id.clone() };
         let (_, found) = self.find(id).await?.ok_or_else(not_found)?;
         if found.exported_on.is_empty() {

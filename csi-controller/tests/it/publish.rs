@@ -1,6 +1,6 @@
 //! `ControllerPublishVolume` and its opposite.
 
-use blockd_client::vocabulary::{PublishContext, SealingKeys};
+use blockd_client::vocabulary::{NodeId, PublishContext, SealingKeys};
 use proto::csi;
 use proto::csi::volume_capability::access_mode::Mode;
 use tonic::Code;
@@ -58,6 +58,28 @@ async fn a_second_writer_is_refused_and_the_first_one_is_named() {
         .unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);
     assert!(status.message().contains("node n1"), "{status:?}");
+}
+
+// T16
+#[tokio::test]
+async fn two_nodes_with_one_initiator_name_are_refused_whatever_the_volume() {
+    let cluster = Cluster::start().await;
+    let first = cluster.create(request("pvc-1", 1)).await.unwrap();
+    let second = cluster.create(request("pvc-2", 1)).await.unwrap();
+    cluster.publish(&first.volume_id, &node(1)).await.unwrap();
+    let clone = NodeId::new("clone", node(1).initiator().clone()).unwrap();
+    for volume in [&first, &second] {
+        let status = cluster
+            .publish(&volume.volume_id, &clone)
+            .await
+            .unwrap_err();
+        assert_eq!(status.code(), Code::FailedPrecondition);
+        let message = status.message();
+        assert!(message.contains("nodes clone and n1"), "{message}");
+        assert!(message.contains("initiatorname.iscsi"), "{message}");
+    }
+    // The node that was there first goes on.
+    cluster.publish(&second.volume_id, &node(1)).await.unwrap();
 }
 
 // T11
