@@ -4,6 +4,8 @@
 //!
 //! - Nothing is resized unless every path of the volume is there, answers and has the new size (E03): a map over paths of
 //!   unlike size loses data.
+//! - A path that came back after the storage side had grown is left out by multipathd, because its size is not the map's:
+//!   it is added once the map has grown, and the file system grows only when every path is under the map.
 //! - A block volume's map is resized as well; only its content is left alone (E08).
 //!
 //! # Assumptions
@@ -47,6 +49,10 @@ pub struct Tried {
     pub waits: u32,
     /// Whether the map was resized.
     pub resized: bool,
+    /// Whether multipathd was told of paths outside the map.
+    pub added: bool,
+    /// How often we waited for the map to take them.
+    pub map_waits: u32,
     /// Whether the file system was grown.
     pub grown: bool,
 }
@@ -60,6 +66,10 @@ pub enum Step {
     Rescan(Vec<PathDevice>),
     /// Wait for the storage side.
     Await,
+    /// Tell multipathd of paths it left out: it takes none whose size is not the map's.
+    AddPaths(Vec<PathDevice>),
+    /// Wait for the map to take them.
+    AwaitMap,
     /// Have the map take the size of its paths.
     ResizeMap(Map),
     /// Grow the file system mounted there.
@@ -73,11 +83,12 @@ pub enum Step {
 /// | seen                                                         | next                          |
 /// |--------------------------------------------------------------|-------------------------------|
 /// | no map                                                       | refuse: not found             |
-/// | a portal without usable session, or a path not under the map | refuse: unavailable (E03)     |
+/// | a portal or a path without usable session                    | refuse: unavailable (E03)     |
 /// | paths not asked yet                                          | `Recognise`                   |
 /// | paths not read again yet                                     | `Rescan`                      |
 /// | paths unlike, or smaller than asked for                      | `Await` and `Rescan`, then refuse |
 /// | map smaller than its paths                                   | `ResizeMap` once, then refuse |
+/// | a path outside the map, come back when it had grown          | `AddPaths`, `AwaitMap`, then refuse (E03) |
 /// | file system staged for readers                               | refuse                        |
 /// | file system not grown yet                                    | `Grow` where it is mounted (E06) |
 /// | otherwise                                                    | `Done`                        |
@@ -96,12 +107,7 @@ pub fn next_step(
         volume: wanted.id.clone(),
         path: wanted.volume_path.clone(),
     })?;
-    let missing = missing_portals(record, seen, map);
-    if !missing.is_empty() {
-        return Err(ExpandError::MissingPaths {
-            portals: missing.join(", "),
-        });
-    }
+    refuse_missing(missing(record, seen))?;
     if !tried.recognised {
         return Ok(Step::Recognise(seen.paths.clone()));
     }
@@ -139,6 +145,21 @@ pub fn next_step(
             paths: size,
         });
     }
+    let outside: Vec<_> = seen
+        .paths
+        .iter()
+        .filter(|path| !map.slaves.contains(&path.name))
+        .cloned()
+        .collect();
+    if !outside.is_empty() {
+        if !tried.added {
+            return Ok(Step::AddPaths(outside));
+        }
+        if tried.map_waits < patience.map {
+            return Ok(Step::AwaitMap);
+        }
+        refuse_missing(outside.into_iter().map(|path| path.name).collect())?;
+    }
     let Access::Filesystem { fs, .. } = record.access else {
         return Ok(Step::Done(size));
     };
@@ -164,26 +185,28 @@ pub fn next_step(
     Ok(Step::Grow(map.clone(), fs, mountpoint.clone()))
 }
 
-/// The portals of the volume that have no usable path under the map.
-fn missing_portals(record: &Record, seen: &Seen, map: &Map) -> Vec<String> {
+/// The portals of the volume without a usable path, and the paths without a usable session.
+fn missing(record: &Record, seen: &Seen) -> Vec<String> {
     let serves = |portal: &Portal| {
-        seen.paths.iter().any(|path| {
-            path.portal == Some(*portal)
-                && seen.is_reachable(path)
-                && map.slaves.contains(&path.name)
-        })
+        seen.paths
+            .iter()
+            .any(|path| path.portal == Some(*portal) && seen.is_reachable(path))
     };
-    let lost = record
-        .portals
-        .iter()
-        .filter(|portal| !serves(portal))
-        .map(ToString::to_string);
-    let stray = seen
-        .paths
-        .iter()
-        .filter(|path| !seen.is_reachable(path) || !map.slaves.contains(&path.name))
-        .map(|path| path.name.clone());
-    lost.chain(stray).collect()
+    let portals = record.portals.iter().filter(|portal| !serves(portal));
+    let paths = seen.paths.iter().filter(|path| !seen.is_reachable(path));
+    portals
+        .map(ToString::to_string)
+        .chain(paths.map(|path| path.name.clone()))
+        .collect()
+}
+
+fn refuse_missing(missing: Vec<String>) -> Result<(), ExpandError> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(ExpandError::MissingPaths {
+        portals: missing.join(", "),
+    })
 }
 
 impl<H: Host> Operations<H> {
@@ -218,6 +241,17 @@ impl<H: Host> Operations<H> {
                 }
                 Step::Await => {
                     tried.waits += 1;
+                    self.pause().await;
+                }
+                Step::AddPaths(paths) => {
+                    self.host
+                        .add_map(&record.wwid, &paths)
+                        .await
+                        .map_err(failed("add paths"))?;
+                    tried.added = true;
+                }
+                Step::AwaitMap => {
+                    tried.map_waits += 1;
                     self.pause().await;
                 }
                 Step::ResizeMap(map) => {

@@ -28,7 +28,8 @@ impl World {
             .collect()
     }
 
-    /// multipathd groups by the identity it remembers, as the real one does (`lab.md` §5).
+    /// multipathd groups by the identity it remembers, and takes no path whose size is not the map's, as the real one does
+    /// (`lab.md` §5).
     pub(super) fn add_map(&mut self, wwid: &Wwid, paths: &[PathDevice]) {
         if self.mapless {
             return;
@@ -47,21 +48,23 @@ impl World {
         };
         let hidden_for = self.map_delay;
         self.known.extend(slaves.iter().cloned());
-        self.maps
-            .entry(wwid.clone())
-            .or_insert_with(|| LiveMap {
-                name: format!("dm-{minor}"),
-                dev: DevNumber { major: 253, minor },
-                size,
-                slaves: std::collections::BTreeSet::new(),
-                suspended: false,
-                queueing: true,
-                read_only: false,
-                holders: Vec::new(),
-                hidden_for,
-            })
-            .slaves
-            .extend(slaves);
+        let map = self.maps.entry(wwid.clone()).or_insert_with(|| LiveMap {
+            name: format!("dm-{minor}"),
+            dev: DevNumber { major: 253, minor },
+            size,
+            slaves: std::collections::BTreeSet::new(),
+            suspended: false,
+            queueing: true,
+            read_only: false,
+            holders: Vec::new(),
+            hidden_for,
+        });
+        let fits = |name: &String| {
+            self.paths
+                .get(name)
+                .is_some_and(|path| path.size == map.size)
+        };
+        map.slaves.extend(slaves.into_iter().filter(fits));
     }
 
     pub(super) fn resize_map(&mut self, wwid: &Wwid) -> Result<(), HostError> {

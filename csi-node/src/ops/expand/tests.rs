@@ -80,6 +80,60 @@ async fn a_missing_path_means_unavailable_and_nothing_is_resized() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_path_that_came_back_after_the_storage_side_had_grown_is_taken_in() {
+    // E03: multipathd leaves it out for its size, and would do so for ever.
+    let bench = staged().await;
+    let host = &bench.host;
+    let sessions = host.sessions(&bench.iqn).await.unwrap();
+    let lost = sessions.first().unwrap();
+    host.logout(lost).await.unwrap();
+    host.set_size(bench.disk, Capacity::from_bytes(2 * GIB));
+    host.login(&bench.iqn, &lost.portal).await.unwrap();
+    let sessions = host.sessions(&bench.iqn).await.unwrap();
+    let again = sessions
+        .iter()
+        .find(|session| session.portal == lost.portal);
+    host.scan(again.unwrap()).await.unwrap();
+    bench.effects();
+    let size = bench
+        .operations()
+        .expand(&wanted(STAGING, 2 * GIB))
+        .await
+        .unwrap();
+    assert_eq!(size.bytes(), 2 * GIB);
+    let effects = bench.effects();
+    let order: Vec<_> = effects
+        .iter()
+        .filter(|effect| **effect != "rescan")
+        .collect();
+    assert_eq!(order, [&"resize_map", &"add_map", &"grow"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_path_that_the_map_does_not_take_means_unavailable() {
+    // E03
+    let bench = staged().await;
+    let host = &bench.host;
+    let sessions = host.sessions(&bench.iqn).await.unwrap();
+    let lost = sessions.first().unwrap();
+    host.logout(lost).await.unwrap();
+    host.login(&bench.iqn, &lost.portal).await.unwrap();
+    let sessions = host.sessions(&bench.iqn).await.unwrap();
+    let again = sessions
+        .iter()
+        .find(|session| session.portal == lost.portal);
+    host.scan(again.unwrap()).await.unwrap();
+    host.set_mapless(true);
+    let error = bench
+        .operations()
+        .expand(&wanted(STAGING, GIB))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, ExpandError::MissingPaths { .. }), "{error}");
+    assert!(!bench.effects().contains(&"grow"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_storage_side_that_lags_is_waited_for_and_then_unavailable() {
     let bench = staged().await;
     let error = bench
