@@ -85,6 +85,13 @@ impl LinuxHost {
         Ok(output)
     }
 
+    async fn try_login(&self, iqn: &Iqn, portal: &Portal) -> Result<(), HostError> {
+        let output = self
+            .iscsiadm(&iscsiadm::login(iqn, portal, &self.limits))
+            .await?;
+        iscsiadm::login_error(iqn, portal, &output).map_or(Ok(()), Err)
+    }
+
     async fn multipathd(&self, command: Invocation) -> Result<(), HostError> {
         let output = self.runner.run(&command).await?;
         multipath::accepted(&command, &output)
@@ -310,10 +317,12 @@ impl Host for LinuxHost {
     }
 
     async fn login(&self, iqn: &Iqn, portal: &Portal) -> Result<(), HostError> {
-        let output = self
-            .iscsiadm(&iscsiadm::login(iqn, portal, &self.limits))
-            .await?;
-        iscsiadm::login_error(iqn, portal, &output).map_or(Ok(()), Err)
+        match self.try_login(iqn, portal).await {
+            Err(HostError::ChapRejected { .. }) if self.records.escape_user(iqn, portal)? => {
+                self.try_login(iqn, portal).await
+            }
+            outcome => outcome,
+        }
     }
 
     async fn logout(&self, session: &Session) -> Result<(), HostError> {

@@ -19,6 +19,9 @@ const AUTH: &str = "node.session.auth.";
 /// The one such line that is no credential and stays as the host has it.
 const ALGORITHMS: &str = "node.session.auth.chap_algs";
 
+/// What the target takes for the mark of a base64 value.
+const BASE64: &str = "0b";
+
 /// open-iscsi's database of records.
 #[derive(Debug, Clone)]
 pub struct Records {
@@ -87,13 +90,37 @@ impl Records {
         portal: &Portal,
         chap: Option<&ChapCredentials>,
     ) -> Result<(), HostError> {
-        let file = self
-            .file(iqn, *portal)?
+        let file = self.existing(iqn, *portal)?;
+        let text = with_auth(&read(&file)?, chap);
+        self.replace(iqn, *portal, &file, &text)
+    }
+
+    /// Writes a user name that begins with `0b` with that prefix twice; false when there is nothing (more) to do.
+    ///
+    /// Since Linux 6.0 the kernel's target takes a CHAP value that begins with `0b` for base64 (`extract_param` of
+    /// `iscsi_target_nego.c`), the user name too: it drops the two characters, and one GBID in 256 matches no more.
+    /// With the prefix twice the name is what remains. Older kernels want it once, so this is the second attempt.
+    ///
+    /// # Errors
+    ///
+    /// There is no such record, or it does not hold afterwards what was written.
+    pub fn escape_user(&self, iqn: &Iqn, portal: &Portal) -> Result<bool, HostError> {
+        let file = self.existing(iqn, *portal)?;
+        match with_escaped_user(&read(&file)?) {
+            Some(text) => self.replace(iqn, *portal, &file, &text).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn existing(&self, iqn: &Iqn, portal: Portal) -> Result<PathBuf, HostError> {
+        self.file(iqn, portal)?
             .ok_or_else(|| HostError::Unreadable {
                 what: format!("the node record of {portal} of {iqn}"),
                 detail: "iscsiadm made it, and it is not there".to_owned(),
-            })?;
-        let text = with_auth(&read(&file)?, chap);
+            })
+    }
+
+    fn replace(&self, iqn: &Iqn, portal: Portal, file: &Path, text: &str) -> Result<(), HostError> {
         // Beside the database, not in it: iscsiadm takes whatever lies in there for a record.
         let fresh = self.root.join(format!(".{}-{portal}.new", iqn.gbid()));
         let write = || -> io::Result<()> {
@@ -105,10 +132,10 @@ impl Records {
                 .open(&fresh)?;
             out.write_all(text.as_bytes())?;
             out.sync_all()?;
-            fs::rename(&fresh, &file)
+            fs::rename(&fresh, file)
         };
-        write().map_err(|source| failed("write", &file, source))?;
-        if read(&file)? == text {
+        write().map_err(|source| failed("write", file, source))?;
+        if read(file)? == text {
             return Ok(());
         }
         Err(HostError::Unreadable {
@@ -166,6 +193,17 @@ fn with_auth(record: &str, chap: Option<&ChapCredentials>) -> String {
     let mut text = lines.join("\n");
     text.push('\n');
     text
+}
+
+/// The record with the user name's `0b` doubled, if it begins with one only.
+fn with_escaped_user(record: &str) -> Option<String> {
+    let before = format!("{AUTH}username = {BASE64}");
+    let doubled = format!("{before}{BASE64}");
+    let is_plain = |line: &str| line.starts_with(&before) && !line.starts_with(&doubled);
+    record
+        .lines()
+        .any(is_plain)
+        .then(|| record.replace(&before, &doubled))
 }
 
 fn read(file: &Path) -> Result<String, HostError> {
@@ -230,6 +268,29 @@ mod tests {
         assert!(text.contains("authmethod = None") && !text.contains("pw-36"));
         // Nothing else lies in the database.
         assert_eq!(fs::read_dir(root.path().join("nodes")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_user_name_that_looks_like_base64_is_escaped_once() {
+        let (_root, records, iqn, portal) = database();
+        let user = "0bf007f3-432d-47f4-af76-4263f09e3d7c";
+        let chap = ChapCredentials {
+            user: user.parse().unwrap(),
+            ..chap()
+        };
+        records.write_auth(&iqn, &portal, Some(&chap)).unwrap();
+        assert!(records.escape_user(&iqn, &portal).unwrap());
+        let text = read(&records.file(&iqn, portal).unwrap().unwrap()).unwrap();
+        assert!(
+            text.contains(&format!("auth.username = 0b{user}\n")),
+            "{text}"
+        );
+        assert!(!records.escape_user(&iqn, &portal).unwrap());
+        // Any other name is what it is.
+        records
+            .write_auth(&iqn, &portal, Some(&self::chap()))
+            .unwrap();
+        assert!(!records.escape_user(&iqn, &portal).unwrap());
     }
 
     #[test]

@@ -161,7 +161,11 @@ pub enum AttachError {
         device: String,
     },
     /// Something else stands on a path (M01).
-    #[error("device {path} is held by {holders}, which is not the volume's map")]
+    #[error(
+        "device {path} is held by {holders}, which is not the volume's map; if nothing uses that (`lsblk` shows it), end \
+         it: `vgchange -an` for a volume group; for a map of a disk that was here earlier delete its device \
+         (`echo 1 > /sys/block/{path}/device/delete`), then the map (`multipath -f`)"
+    )]
     PathHeld {
         /// The path.
         path: String,

@@ -11,7 +11,8 @@
 //! - ACTION: `hang` (until the line is gone; meanwhile a file `held/VERB-POINT` exists), `slow:SECONDS`, `fail`,
 //!   `die` (the process ends), `abandon` (the request ends as if the process had: no roll-back, no answer),
 //!   `lose` (the connection closes without an answer; the same as `abandon` at `end` and `host-end`),
-//!   `round:BYTES` (at `size`: the file is cut down to a multiple of BYTES).
+//!   `round:BYTES` (at `size`: the file is cut down to a multiple of BYTES), `gbid:XX` (at `start` of create: the
+//!   GBID begins with these two hexadecimal digits, as one in 256 does by chance).
 //! - COUNT: only the first COUNT passages are hit; every hit is appended to the file `faults.hits`, also across
 //!   restarts of the daemon, so a test can see that its fault struck. Remove that file to start counting anew.
 //!
@@ -42,6 +43,7 @@ enum Action {
     Die,
     Abandon,
     Round(u64),
+    Gbid(u8),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +73,7 @@ impl Faults {
     /// Passes a point: waits, dies or goes on.
     pub(crate) fn pass(&self, verb: &str, point: &str, block: &str) -> Result<(), Struck> {
         for line in self.matching(verb, point, block) {
-            if matches!(line.action, Action::Round(_)) || !self.take(&line) {
+            if matches!(line.action, Action::Round(_) | Action::Gbid(_)) || !self.take(&line) {
                 continue;
             }
             tracing::info!(verb, point, fault = line.text, "fault strikes");
@@ -81,7 +83,7 @@ impl Faults {
                 Action::Fail => return Err(Struck::Fail),
                 Action::Abandon => return Err(Struck::Abandon),
                 Action::Die => end_process(),
-                Action::Round(_) => {}
+                Action::Round(_) | Action::Gbid(_) => {}
             }
         }
         Ok(())
@@ -98,6 +100,19 @@ impl Faults {
             }
         }
         size
+    }
+
+    /// The GBID of a new block.
+    pub(crate) fn gbid(&self, block: &str) -> uuid::Uuid {
+        let mut bytes = uuid::Uuid::new_v4().into_bytes();
+        for line in self.matching("create", "start", block) {
+            if let Action::Gbid(first) = line.action
+                && self.take(&line)
+            {
+                bytes[0] = first;
+            }
+        }
+        uuid::Uuid::from_bytes(bytes)
     }
 
     /// Whether some line speaks of `hosts:K`, so that the hosts must be asked one by one.
@@ -203,6 +218,7 @@ fn parse_action(word: &str) -> Option<Action> {
         Some(("slow", seconds)) => Duration::try_from_secs_f64(seconds.parse().ok()?)
             .ok()
             .map(Action::Slow),
+        Some(("gbid", digits)) => u8::from_str_radix(digits, 16).ok().map(Action::Gbid),
         Some(("round", bytes)) => bytes.parse().ok().map(Action::Round),
         Some(_) => None,
     }
@@ -271,6 +287,13 @@ mod tests {
         assert_eq!(faults.size("create", "b", 1_500_000), 1_048_576);
         assert_eq!(faults.size("resize", "b", 1_500_000), 1_500_000);
         assert_eq!(faults.pass("create", "size", "b"), Ok(()));
+    }
+
+    #[test]
+    fn a_gbid_can_be_made_to_begin_with_two_digits() {
+        let (_directory, faults) = faults("create start gbid:0b 1\n");
+        assert!(faults.gbid("b").to_string().starts_with("0b"));
+        assert_eq!(faults.pass("create", "start", "b"), Ok(()));
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl Work<'_> {
             return Err(Failure::new(17, message).into());
         }
         let size = self.size_of(request)?;
-        let gbid = uuid::Uuid::new_v4().to_string();
+        let gbid = self.faults.gbid(self.block).to_string();
         let prio_path = if is_balanced {
             self.io(self.volume.choose_prio_path(hosts))?
         } else {
