@@ -150,6 +150,27 @@ impl Kubelet {
         settle_any(patience, || self.try_unstage(volume)).await
     }
 
+    /// NodeGetVolumeStats of the pod's path.
+    ///
+    /// # Errors
+    /// The plugin's answer.
+    pub async fn stats(
+        &self,
+        volume: &Volume,
+        pod: &str,
+    ) -> Result<csi::NodeGetVolumeStatsResponse, Status> {
+        let request = csi::NodeGetVolumeStatsRequest {
+            volume_id: volume.id.clone(),
+            volume_path: text(&volume.target_path(pod)),
+            staging_target_path: text(&volume.staging_path()),
+        };
+        let answer = self
+            .client()
+            .node_get_volume_stats(within_limit(request))
+            .await?;
+        Ok(answer.into_inner())
+    }
+
     /// NodeExpandVolume on the pod's path.
     ///
     /// # Errors

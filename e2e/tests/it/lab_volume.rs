@@ -3,7 +3,7 @@
 //! All of them share the lab that `.ci/test` boots and names in `LAB_ID`; each starts the system on it and leaves it
 //! as it found it, which the last check of every test proves.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use e2e::kubernetes::{Access, Claim, PublishContext, Volume};
 use e2e::lab::{Hold, Lab, LabOptions, Moment};
@@ -14,6 +14,7 @@ use tonic::Code;
 mod crash;
 mod faults;
 mod life;
+mod paths;
 mod sanity;
 
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -100,6 +101,14 @@ async fn clean(system: System) {
     let lab = system.stop().await;
     if settings::lab_id().is_none() {
         lab.down().await.expect("down");
+    }
+}
+
+/// Writes the switch file of gluster-block's simulator on all storage hosts.
+async fn switch(system: &System, line: &str) {
+    for guest in system.lab().storage() {
+        let script = format!("printf '%s\\n' '{line}' > /run/gluster-block-sim/faults");
+        guest.run(&script).await.expect("the switch file");
     }
 }
 

@@ -2,7 +2,17 @@
 
 use super::*;
 
-/// Where the node plugin is killed while it unstages.
+/// Where the node plugin is killed while it stages.
+const STAGE: [(Moment, &str, &str); 5] = [
+    // First, because only the first stage of a volume formats it.
+    (Moment::Before, "mkfs.xfs", "*"),
+    (Moment::Before, "iscsiadm", "*new*"),
+    (Moment::Before, "iscsiadm", "*--login*"),
+    (Moment::After, "iscsiadm", "*--login*"),
+    (Moment::After, "multipath", "-a*"),
+];
+
+/// Where it is killed while it unstages.
 const UNSTAGE: [(Moment, &str, &str); 4] = [
     (Moment::Before, "multipath", "-f*"),
     (Moment::After, "multipath", "-f*"),
@@ -16,6 +26,51 @@ fn hold((moment, tool, pattern): (Moment, &'static str, &'static str)) -> Hold {
         tool,
         pattern,
     }
+}
+
+// T01, D17
+#[tokio::test]
+async fn the_plugin_killed_at_five_points_of_stage_ends_right_at_the_retry() {
+    let mut system = system().await;
+    let volume = system
+        .sidecars()
+        .create(&claim("pvc-crash-stage", Access::Mount("xfs")), PATIENCE)
+        .await
+        .expect("create");
+    let context = attach(&system, &volume, "n1").await;
+    for point in STAGE {
+        killed_while(&mut system, point, |kubelet| {
+            let (volume, context) = (volume.clone(), context.clone());
+            async move { kubelet.try_stage(&volume, &context).await }
+        })
+        .await;
+        let kubelet = system.kubelet("n1").expect("node");
+        kubelet
+            .stage(&volume, &context, PATIENCE)
+            .await
+            .unwrap_or_else(|status| panic!("{point:?}: {status}"));
+        // Made at the first stage and there at every later one: nothing is formatted twice (F20).
+        let path = volume.staging_path();
+        let (path, mark) = (
+            path.display(),
+            if point.1 == "mkfs.xfs" {
+                "touch"
+            } else {
+                "test -e"
+            },
+        );
+        run(
+            &system,
+            "n1",
+            &format!("{mark} {path}/mark && sync -f {path}"),
+        )
+        .await;
+        kubelet.unstage(&volume, PATIENCE).await.expect("unstage");
+        let left = system.residue().await.expect("guests answer");
+        let left: Vec<_> = left.iter().filter(|line| line.starts_with('n')).collect();
+        assert!(left.is_empty(), "{point:?} left {left:?}");
+    }
+    put_away(system, &volume, "n1").await;
 }
 
 // T01, D17, D06
@@ -125,13 +180,6 @@ async fn the_controller_killed_at_three_points_of_create_makes_one_block() {
             .expect("delete");
     }
     clean(system).await;
-}
-
-async fn switch(system: &System, line: &str) {
-    for guest in system.lab().storage() {
-        let script = format!("printf '%s\\n' '{line}' > /run/gluster-block-sim/faults");
-        guest.run(&script).await.expect("the switch file");
-    }
 }
 
 async fn held(system: &System, verb: &str) {

@@ -91,6 +91,11 @@ async fn an_xfs_volume_lives_grows_and_moves_with_its_data() {
     lives("pvc-life-xfs", "xfs").await;
 }
 
+#[tokio::test]
+async fn an_ext4_volume_lives_grows_and_moves_with_its_data() {
+    lives("pvc-life-ext4", "ext4").await;
+}
+
 // F21
 #[tokio::test]
 async fn a_raw_block_volume_is_handed_over_byte_for_byte() {

@@ -58,3 +58,8 @@ async fn passes(access: &str) {
 async fn csi_sanity_passes_with_mounted_volumes() {
     passes("mount").await;
 }
+
+#[tokio::test]
+async fn csi_sanity_passes_with_raw_block_volumes() {
+    passes("block").await;
+}
