@@ -1,6 +1,6 @@
 //! Sessions, paths and maps as sysfs shows them, found by number and identity and never by name or udev link (W20).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use blockd_client::vocabulary::{Capacity, Iqn, Portal, Wwid};
 
@@ -130,12 +130,7 @@ fn path_device(
     let Some(device) = sysfs.resolve(base.join("device")) else {
         return Ok(None);
     };
-    let hctl = device
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let Some(host) = hctl.split(':').next().and_then(|host| host.parse().ok()) else {
+    let Some(host) = scsi_host(&device) else {
         return Ok(None);
     };
     let session = sessions.iter().find(|session| session.host == host);
@@ -152,6 +147,70 @@ fn path_device(
         state: sysfs.read(base.join("device/state"))?.unwrap_or_default(),
         holders: sysfs.names(base.join("holders"))?,
     }))
+}
+
+/// What a path's name means now.
+enum Named {
+    /// The same device, and its directory. Session numbers are in it, and they are never used again.
+    Same(PathBuf),
+    /// No device.
+    Nothing,
+    /// A device of another SCSI host: names are used again at once (W17).
+    Another,
+}
+
+/// Whether a path still is what it was when it was seen.
+///
+/// | SCSI host of the device of that name | its identity | answer |
+/// |---|---|---|
+/// | as seen | as seen | the same |
+/// | as seen | another | an error: nothing may be done to it by the old one's right |
+/// | another | | another |
+/// | there is no such device | | nothing |
+fn named(sysfs: &Sysfs, path: &PathDevice) -> Result<Named, HostError> {
+    let Some(device) = sysfs.resolve(Path::new("block").join(&path.name).join("device")) else {
+        return Ok(Named::Nothing);
+    };
+    if scsi_host(&device) != Some(path.host) {
+        return Ok(Named::Another);
+    }
+    let wwid = sysfs.read(device.join("wwid"))?;
+    let wwid = wwid.as_deref().and_then(wwid_of_sysfs);
+    if wwid != path.wwid {
+        return Err(HostError::NoDevice {
+            device: path.name.clone(),
+            detail: format!("its identity was {:?} and now is {wwid:?}", path.wwid),
+        });
+    }
+    Ok(Named::Same(device))
+}
+
+/// Removes a path's device; one that is gone, also if its name is another's by now, is success.
+///
+/// # Errors
+///
+/// The device has another identity than when it was seen, or the kernel refuses.
+pub fn delete(sysfs: &Sysfs, path: &PathDevice) -> Result<(), HostError> {
+    match named(sysfs, path)? {
+        Named::Same(device) => sysfs.write(device.join("delete"), "1").map(drop),
+        Named::Nothing | Named::Another => Ok(()),
+    }
+}
+
+/// Those of the paths whose names are no other device's by now.
+///
+/// # Errors
+///
+/// A device has another identity than when it was seen.
+pub fn not_renamed(sysfs: &Sysfs, paths: &[PathDevice]) -> Result<Vec<PathDevice>, HostError> {
+    let mut kept = Vec::new();
+    for path in paths {
+        match named(sysfs, path)? {
+            Named::Same(_) | Named::Nothing => kept.push(path.clone()),
+            Named::Another => {}
+        }
+    }
+    Ok(kept)
 }
 
 /// Every multipath map of a gluster-block identity.
@@ -187,6 +246,17 @@ pub fn maps(sysfs: &Sysfs) -> Result<Vec<Map>, HostError> {
         });
     }
     Ok(found)
+}
+
+/// The first number of a device directory's name, `3:0:0:0`.
+fn scsi_host(device: &Path) -> Option<u32> {
+    device
+        .file_name()?
+        .to_str()?
+        .split(':')
+        .next()?
+        .parse()
+        .ok()
 }
 
 /// sysfs writes `naa.6001405…`, multipath `36001405…` (W18).
@@ -305,6 +375,53 @@ mod tests {
         assert_eq!(listings(), 1);
         assert_eq!(slaves(&sysfs, &map).unwrap().len(), 2);
         assert_eq!(listings(), 1);
+    }
+
+    // W17
+    #[test]
+    fn a_name_that_is_another_devices_by_now_is_left_alone() {
+        let (root, sysfs) = tree();
+        let at = |path: &str| root.path().join(path);
+        let seen = paths(&sysfs, &sessions(&sysfs).unwrap()).unwrap();
+        let lun = "devices/platform/host3/session1/target3:0:0/3:0:0:0";
+        let deleted = |lun: &str| fs::read_to_string(at(lun).join("delete")).unwrap();
+        fs::write(at(lun).join("delete"), "").unwrap();
+
+        fs::write(
+            at(lun).join("wwid"),
+            "naa.6001405ffffffffffffffffffffffff\n",
+        )
+        .unwrap();
+        assert!(delete(&sysfs, &seen[0]).is_err());
+        assert!(not_renamed(&sysfs, &seen).is_err());
+        fs::write(
+            at(lun).join("wwid"),
+            "naa.60014056f3c2a10111142228333abcde\n",
+        )
+        .unwrap();
+        assert_eq!(deleted(lun), "");
+        assert_eq!(not_renamed(&sysfs, &seen).unwrap(), seen);
+
+        let other = "devices/platform/host4/session9/target4:0:0/4:0:0:0";
+        fs::create_dir_all(at(other).join("block/sda")).unwrap();
+        fs::write(at(other).join("delete"), "").unwrap();
+        symlink(at(other), at(other).join("block/sda/device")).unwrap();
+        fs::remove_file(at("block/sda")).unwrap();
+        symlink(at(other).join("block/sda"), at("block/sda")).unwrap();
+        delete(&sysfs, &seen[0]).unwrap();
+        assert_eq!(not_renamed(&sysfs, &seen).unwrap(), []);
+        assert_eq!(
+            (deleted(lun), deleted(other)),
+            (String::new(), String::new())
+        );
+
+        fs::remove_file(at("block/sda")).unwrap();
+        delete(&sysfs, &seen[0]).unwrap();
+        assert_eq!(not_renamed(&sysfs, &seen).unwrap(), seen);
+
+        symlink(at(lun).join("block/sda"), at("block/sda")).unwrap();
+        delete(&sysfs, &seen[0]).unwrap();
+        assert_eq!(deleted(lun), "1");
     }
 
     // S14

@@ -352,12 +352,10 @@ impl Host for LinuxHost {
     }
 
     async fn delete_path(&self, path: &PathDevice) -> Result<(), HostError> {
-        self.write(
-            &path.name,
-            format!("block/{}/device/delete", path.name),
-            "1",
-        )
-        .await
+        let (sysfs, path) = (self.sysfs.clone(), path.clone());
+        let subject = path.name.clone();
+        let call = move || devices::delete(&sysfs, &path);
+        self.stuck.call(&subject, KERNEL, call).await
     }
 
     async fn add_map(&self, wwid: &Wwid, paths: &[PathDevice]) -> Result<(), HostError> {
@@ -399,7 +397,8 @@ impl Host for LinuxHost {
     }
 
     async fn forget_paths(&self, paths: &[PathDevice]) -> Result<(), HostError> {
-        for path in paths {
+        let paths = devices::not_renamed(&self.sysfs, paths)?;
+        for path in &paths {
             // It may have forgotten it by itself; what counts is its list.
             self.runner.run(&multipath::del_path(&path.name)).await?;
         }
