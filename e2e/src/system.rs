@@ -225,7 +225,10 @@ impl System {
         {
             let ended = self.controller.as_mut().is_none_or(Background::has_ended);
             if ended || start.elapsed() > START {
-                bail!("the controller did not start:\n{}", tail(&log));
+                bail!(
+                    "the controller did not start:\n{}",
+                    tail(&fs::read_to_string(&log).unwrap_or_default(), 20)
+                );
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -384,6 +387,21 @@ impl System {
         Ok(logs)
     }
 
+    /// The last lines of each program's log, under a heading each, as far as they can be had.
+    pub async fn last_logs(&self, lines: usize) -> String {
+        let log = fs::read_to_string(self.lab.run_dir().join("controller.log"));
+        let mut logs = vec![
+            "--- controller".to_owned(),
+            tail(&log.unwrap_or_default(), lines),
+        ];
+        for (name, node) in &self.nodes {
+            let log = node.guest.run("cat /var/log/csi-node.log").await;
+            logs.push(format!("--- node plugin on {name}"));
+            logs.push(tail(&log.unwrap_or_default(), lines));
+        }
+        logs.join("\n")
+    }
+
     /// Ends the programs in order and gives the lab back.
     pub async fn stop(mut self) -> Lab {
         for node in self.nodes.values_mut() {
@@ -446,11 +464,7 @@ fn secret(path: &Path, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn tail(log: &Path) -> String {
-    let text = fs::read_to_string(log).unwrap_or_default();
-    let lines: Vec<_> = text.lines().collect();
-    lines
-        .get(lines.len().saturating_sub(20)..)
-        .unwrap_or_default()
-        .join("\n")
+fn tail(text: &str, lines: usize) -> String {
+    let skipped = text.lines().count().saturating_sub(lines);
+    text.lines().skip(skipped).collect::<Vec<_>>().join("\n")
 }

@@ -49,8 +49,8 @@ pub struct Tried {
     pub waits: u32,
     /// Whether the map was resized.
     pub resized: bool,
-    /// Whether multipathd was told of paths outside the map.
-    pub added: bool,
+    /// How often multipathd was told of paths outside the map.
+    pub added: u32,
     /// How often we waited for the map to take them.
     pub map_waits: u32,
     /// Whether the file system was grown.
@@ -107,7 +107,7 @@ pub fn next_step(
         volume: wanted.id.clone(),
         path: wanted.volume_path.clone(),
     })?;
-    refuse_missing(missing(record, seen))?;
+    refuse_missing(&missing(record, seen))?;
     if !tried.recognised {
         return Ok(Step::Recognise(seen.paths.clone()));
     }
@@ -152,13 +152,14 @@ pub fn next_step(
         .cloned()
         .collect();
     if !outside.is_empty() {
-        if !tried.added {
+        if tried.added == 0 {
             return Ok(Step::AddPaths(outside));
         }
         if tried.map_waits < patience.map {
             return Ok(Step::AwaitMap);
         }
-        refuse_missing(outside.into_iter().map(|path| path.name).collect())?;
+        let names: Vec<_> = outside.into_iter().map(|path| path.name).collect();
+        refuse_missing(&names)?;
     }
     let Access::Filesystem { fs, .. } = record.access else {
         return Ok(Step::Done(size));
@@ -200,7 +201,7 @@ fn missing(record: &Record, seen: &Seen) -> Vec<String> {
         .collect()
 }
 
-fn refuse_missing(missing: Vec<String>) -> Result<(), ExpandError> {
+fn refuse_missing(missing: &[String]) -> Result<(), ExpandError> {
     if missing.is_empty() {
         return Ok(());
     }
@@ -248,7 +249,7 @@ impl<H: Host> Operations<H> {
                         .add_map(&record.wwid, &paths)
                         .await
                         .map_err(failed("add paths"))?;
-                    tried.added = true;
+                    tried.added += 1;
                 }
                 Step::AwaitMap => {
                     tried.map_waits += 1;

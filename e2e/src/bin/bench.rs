@@ -91,11 +91,7 @@ async fn run(args: &Args) -> anyhow::Result<()> {
     let report = match Bench::new(args, &system)?.measure(machine).await {
         Ok(report) => report,
         Err(error) => {
-            let logs = system.logs().await.unwrap_or_default();
-            let lines: Vec<_> = logs.lines().collect();
-            let tail = lines.iter().skip(lines.len().saturating_sub(30));
-            let tail: Vec<_> = tail.copied().collect();
-            eprintln!("--- end of the plugins' logs\n{}", tail.join("\n"));
+            eprintln!("{}", system.last_logs(30).await);
             return Err(error);
         }
     };

@@ -33,33 +33,15 @@ const POD: &str = "0c1d5b7e-pod";
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let args = Args::parse();
-    let id = args.id.clone();
+    // The lab goes with the value that holds it, and so also at Ctrl-C.
     let outcome = tokio::select! {
-        outcome = play(args) => outcome,
+        outcome = play(Args::parse()) => outcome,
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("\ndemo: {error:#}");
-            if let Ok(lab) = Lab::attach(&id) {
-                let log = std::fs::read_to_string(lab.run_dir().join("controller.log"));
-                eprintln!(
-                    "--- end of the controller's log\n{}",
-                    last_lines(&log.unwrap_or_default(), 15)
-                );
-                for node in ["n1", "n2"] {
-                    if let Ok(guest) = lab.guest(node) {
-                        let log = guest
-                            .run("tail -15 /var/log/csi-node.log")
-                            .await
-                            .unwrap_or_default();
-                        eprintln!("--- end of the plugin's log on {node}\n{log}");
-                    }
-                }
-                let _ = lab.down().await;
-            }
             ExitCode::FAILURE
         }
     }
@@ -76,8 +58,20 @@ async fn play(args: Args) -> anyhow::Result<()> {
     let mut system = show
         .step("start heketi, the controller and two node plugins", start)
         .await?;
+    if let Err(error) = live(&show, &system, &args.fs).await {
+        eprintln!("\n{}", system.last_logs(15).await);
+        return Err(error);
+    }
+    system.kill_controller().await;
+    let lab = system.stop().await;
+    show.step("take down the lab", lab.down()).await?;
+    show.end();
+    Ok(())
+}
 
-    let fs: &'static str = if args.fs == "ext4" { "ext4" } else { "xfs" };
+/// The volume's life, from a claim to nothing.
+async fn live(show: &Show, system: &System, fs: &str) -> anyhow::Result<()> {
+    let fs: &'static str = if fs == "ext4" { "ext4" } else { "xfs" };
     let claim = Claim {
         name: "pvc-7d3c0a52-demo".to_owned(),
         bytes: GIB,
@@ -107,13 +101,13 @@ async fn play(args: Args) -> anyhow::Result<()> {
         .await?;
     note(&format!("volume {}", volume.id));
 
-    attach(&show, &system, &volume, "n1").await?;
-    let sums = write_files(&show, &system, &volume).await?;
-    survive(&show, &system, &volume).await?;
-    expand(&show, &system, &volume).await?;
-    detach(&show, &system, &volume, "n1").await?;
+    attach(show, system, &volume, "n1").await?;
+    let sums = write_files(show, system, &volume).await?;
+    survive(show, system, &volume).await?;
+    expand(show, system, &volume).await?;
+    detach(show, system, &volume, "n1").await?;
 
-    attach(&show, &system, &volume, "n2").await?;
+    attach(show, system, &volume, "n2").await?;
     let target = volume.target_path(POD);
     let check = format!(
         "cd {} && sha256sum --quiet --check sums && sha256sum sums",
@@ -122,30 +116,26 @@ async fn play(args: Args) -> anyhow::Result<()> {
     let there = show
         .step(
             "compare the checksums on n2",
-            guest_run(&system, "n2", check),
+            guest_run(system, "n2", check),
         )
         .await?;
     ensure!(
         there.split(' ').next() == sums.split(' ').next(),
         "the checksums differ"
     );
-    detach(&show, &system, &volume, "n2").await?;
+    detach(show, system, &volume, "n2").await?;
 
     show.step(
         "DeleteVolume",
         system.sidecars().delete(&volume.id, PATIENCE),
     )
     .await?;
-    let left = show.step("look for what is left", left(&system)).await?;
+    let left = show.step("look for what is left", left(system)).await?;
     ensure!(left.is_empty(), "this is left:\n{}", left.join("\n"));
     note(
         "no session, record, map, device, mount, target, backstore, LUN, file or journal entry is left;",
     );
     note("no Secret was ever made: the CHAP password travelled sealed");
-    system.kill_controller().await;
-    let lab = system.stop().await;
-    show.step("take down the lab", lab.down()).await?;
-    show.end();
     Ok(())
 }
 
@@ -282,14 +272,6 @@ async fn guest_run(system: &System, guest: &str, script: String) -> anyhow::Resu
         .guest(guest)?
         .run_within(Duration::from_mins(3), &script)
         .await?)
-}
-
-fn last_lines(text: &str, count: usize) -> String {
-    let lines: Vec<_> = text.lines().collect();
-    lines
-        .get(lines.len().saturating_sub(count)..)
-        .unwrap_or_default()
-        .join("\n")
 }
 
 /// Tells what happens: a line and a time a step, and a clock while one is waited for.
