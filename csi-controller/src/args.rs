@@ -155,6 +155,27 @@ pub struct Args {
     )]
     pub hosting_volume_max_size: String,
 
+    /// Which of the hosting volumes that have room a block goes to: best-fit, spread or random.
+    ///
+    /// best-fit takes the fullest, so that large blocks find room for longest. spread takes the emptiest, so that blocks and
+    /// the work of making them are shared. random takes any.
+    #[arg(
+        long,
+        env = "GBCSI_PLACEMENT",
+        value_name = "POLICY",
+        default_value = "best-fit"
+    )]
+    pub placement: String,
+
+    /// How many blocks a hosting volume may have; 0 for no limit. A new one is made when all that have space are there.
+    #[arg(
+        long,
+        env = "GBCSI_HOSTING_VOLUME_MAX_BLOCKS",
+        value_name = "COUNT",
+        default_value = "0"
+    )]
+    pub hosting_volume_max_blocks: String,
+
     /// The first part of the names of hosting volumes. It marks them as this driver's: do not change it later.
     #[arg(
         long,

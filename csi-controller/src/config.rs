@@ -17,7 +17,7 @@ use crate::args::Args;
 use crate::hosting::ClusterId;
 use crate::hosting::heketi::{Connection, Making, Patience};
 use crate::ops::Policy;
-use crate::placement::Sizes;
+use crate::placement::{Preference, Rules, Sizes};
 
 #[cfg(test)]
 mod tests;
@@ -238,9 +238,27 @@ fn policy(check: &mut Checker, args: &Args) -> Policy {
         .collect();
     Policy {
         clusters,
-        sizes: Sizes { usual, largest },
+        rules: Rules {
+            sizes: Sizes { usual, largest },
+            prefer: preference(check, &args.placement),
+            most_blocks: most_blocks(check, &args.hosting_volume_max_blocks),
+        },
         turn: time(check, "--queue-timeout", &args.queue_timeout),
     }
+}
+
+fn preference(check: &mut Checker, value: &str) -> Preference {
+    let known = Preference::NAMES.iter().find(|(name, _)| *name == value);
+    if known.is_none() {
+        check.wrong("--placement", value, "best-fit, spread or random");
+    }
+    known.map_or(Preference::BestFit, |(_, preference)| *preference)
+}
+
+fn most_blocks(check: &mut Checker, value: &str) -> Option<usize> {
+    let rule = "a number of blocks, or 0 for no limit";
+    let most = check.parse("--hosting-volume-max-blocks", value, rule);
+    most.filter(|most| *most > 0)
 }
 
 /// Below two, 98 % of it leave less than one GiB; above a million GiB somebody meant bytes.

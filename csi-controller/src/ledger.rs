@@ -16,6 +16,15 @@ use tokio::time::Instant;
 /// request that gluster-blockd could still be busy with.
 const ABANDONED: Duration = Duration::from_mins(30);
 
+/// What is spoken for on a hosting volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reserved {
+    /// Space, beyond what the blocks that are there count for.
+    pub bytes: Capacity,
+    /// Blocks that are not there yet.
+    pub blocks: usize,
+}
+
 /// The one ledger of a process.
 #[derive(Debug, Default)]
 pub struct Ledger {
@@ -170,16 +179,16 @@ impl Ledger {
         &self,
         volume: &HostingVolume,
         listed: impl Fn(&VolumeId) -> bool,
-    ) -> Capacity {
+    ) -> Reserved {
         let mut books = self.books();
         books.reservations.retain(|id, reservation| {
             id.hosting_volume != *volume || listed(id) || reservation.since.elapsed() < ABANDONED
         });
-        let on_it = books
-            .reservations
-            .iter()
-            .filter(|(id, _)| id.hosting_volume == *volume);
-        let total = on_it.fold(0_u64, |sum, (id, reservation)| {
+        let on_it = || {
+            let all = books.reservations.iter();
+            all.filter(|(id, _)| id.hosting_volume == *volume)
+        };
+        let total = on_it().fold(0_u64, |sum, (id, reservation)| {
             let counted = listed(id)
                 .then(|| books.sizes.get(id)?.counted())
                 .flatten()
@@ -187,7 +196,10 @@ impl Ledger {
             let beyond = reservation.size.checked_sub(counted);
             sum.saturating_add(beyond.unwrap_or(Capacity::ZERO).bytes())
         });
-        Capacity::from_bytes(total)
+        Reserved {
+            bytes: Capacity::from_bytes(total),
+            blocks: on_it().filter(|(id, _)| !listed(id)).count(),
+        }
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -234,7 +246,12 @@ mod tests {
         let ledger = Ledger::default();
         let id = found("1.0 GiB").id;
         ledger.reserve(&id, Capacity::from_bytes(GIB), Vec::new());
-        let reserved = |listed: bool| ledger.reserved_on(&id.hosting_volume, |_| listed).bytes();
+        let reserved = |listed: bool| {
+            ledger
+                .reserved_on(&id.hosting_volume, |_| listed)
+                .bytes
+                .bytes()
+        };
         assert_eq!(reserved(false), GIB);
         tokio::time::advance(ABANDONED).await;
         assert_eq!(reserved(true), GIB);
@@ -248,9 +265,9 @@ mod tests {
         let id = found("1.0 GiB").id;
         ledger.note_exact(&found("1.0 GiB"), Capacity::from_bytes(GIB));
         ledger.reserve(&id, Capacity::from_bytes(3 * GIB), Vec::new());
-        assert_eq!(
-            ledger.reserved_on(&id.hosting_volume, |_| true).bytes(),
-            2 * GIB
-        );
+        let reserved = ledger.reserved_on(&id.hosting_volume, |_| true);
+        assert_eq!((reserved.bytes.bytes(), reserved.blocks), (2 * GIB, 0));
+        let reserved = ledger.reserved_on(&id.hosting_volume, |_| false);
+        assert_eq!((reserved.bytes.bytes(), reserved.blocks), (3 * GIB, 1));
     }
 }

@@ -23,7 +23,7 @@ use crate::hosting::{ClusterId, HostingVolumes};
 use crate::ledger::Ledger;
 use crate::metrics::SpaceMetrics;
 use crate::params::Parameters;
-use crate::placement::Sizes;
+use crate::placement::Rules;
 
 pub mod capacity;
 pub mod create;
@@ -61,8 +61,8 @@ struct Shared {
 pub struct Policy {
     /// The clusters to use; none means all.
     pub clusters: Vec<ClusterId>,
-    /// Sizes of hosting volumes.
-    pub sizes: Sizes,
+    /// How hosting volumes are chosen and made.
+    pub rules: Rules,
     /// How long a placement waits for its turn.
     pub turn: Duration,
 }

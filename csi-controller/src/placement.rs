@@ -24,6 +24,8 @@ pub struct Space {
     pub used: Capacity,
     /// What is reserved for blocks that are about to be made or to grow.
     pub reserved: Capacity,
+    /// How many blocks are on it or about to be.
+    pub blocks: usize,
     /// The hosts that can serve its blocks.
     pub hosts: Vec<HostAddress>,
 }
@@ -61,6 +63,54 @@ pub struct Sizes {
     pub usual: Capacity,
     /// The largest one.
     pub largest: Capacity,
+}
+
+/// Which of the hosting volumes that fit is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preference {
+    /// The one with the least free space: large blocks find room for longest.
+    BestFit,
+    /// The one with the most free space: hosting volumes fill evenly, and so does the work of their daemons.
+    Spread,
+    /// Any, always the same one for a block while the same ones fit.
+    Random,
+}
+
+impl Preference {
+    /// What the settings call them.
+    pub const NAMES: [(&str, Self); 3] = [
+        ("best-fit", Self::BestFit),
+        ("spread", Self::Spread),
+        ("random", Self::Random),
+    ];
+
+    /// The lower, the better.
+    fn rank(self, space: &Space, block: &BlockName) -> u64 {
+        match self {
+            Self::BestFit => space.free().bytes(),
+            Self::Spread => u64::MAX - space.free().bytes(),
+            Self::Random => hash((block.as_str(), space.volume.as_str())),
+        }
+    }
+}
+
+/// What the operator wants of placements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// Sizes of new hosting volumes.
+    pub sizes: Sizes,
+    /// Which of those that fit is taken.
+    pub prefer: Preference,
+    /// How many blocks a hosting volume may have; none means any number.
+    pub most_blocks: Option<usize>,
+}
+
+impl Rules {
+    /// Whether one more block may go to this hosting volume, its size aside.
+    #[must_use]
+    pub fn allow_another(&self, space: &Space) -> bool {
+        self.most_blocks.is_none_or(|most| space.blocks < most)
+    }
 }
 
 /// What to do.
@@ -120,8 +170,8 @@ impl Space {
 
 /// Decides where a block goes.
 ///
-/// A hosting volume *fits* if it is in the wanted clusters, has enough free space and is not known to be full. Of those that
-/// fit and have enough hosts that answer, the one with the least free space is taken (best fit), then the first by name.
+/// A hosting volume *fits* if it is in the wanted clusters, has enough free space, fewer blocks than the rules allow and is not
+/// known to be full. Of those that fit and have enough hosts that answer, the [`Preference`] takes one, then the first by name.
 ///
 /// | a volume fits | … with enough hosts | … that answer | new one can hold it | clusters with enough hosts | decision |
 /// |---|---|---|---|---|---|
@@ -134,12 +184,13 @@ impl Space {
 ///
 /// Whether the backend has room for the new volume is the backend's to say; the room it reports is an estimate from below.
 #[must_use]
-pub fn place(snapshot: &Snapshot, wanted: &Wanted, sizes: Sizes) -> Placement {
+pub fn place(snapshot: &Snapshot, wanted: &Wanted, rules: Rules) -> Placement {
     let in_cluster =
         |cluster: &ClusterId| wanted.clusters.is_empty() || wanted.clusters.contains(cluster);
     let fits = |space: &&Space| {
         in_cluster(&space.cluster)
             && space.free() >= wanted.size
+            && rules.allow_another(space)
             && !snapshot.full.contains(&space.volume)
             && space.hosts.len() >= wanted.ha
     };
@@ -151,7 +202,7 @@ pub fn place(snapshot: &Snapshot, wanted: &Wanted, sizes: Sizes) -> Placement {
     let best = fitting
         .iter()
         .filter(|space| alive(space).len() >= wanted.ha)
-        .min_by_key(|space| (space.free(), &space.volume));
+        .min_by_key(|space| (rules.prefer.rank(space, &wanted.block), &space.volume));
     if let Some(space) = best {
         return Placement::Place {
             volume: space.volume.clone(),
@@ -161,7 +212,7 @@ pub fn place(snapshot: &Snapshot, wanted: &Wanted, sizes: Sizes) -> Placement {
     if let Some(most) = fitting.iter().map(|space| alive(space).len()).max() {
         return Placement::TooFewAlive { alive: most };
     }
-    new_volume(snapshot, wanted, sizes, in_cluster)
+    new_volume(snapshot, wanted, rules.sizes, in_cluster)
 }
 
 fn new_volume(
@@ -207,15 +258,17 @@ fn size_for(block: Capacity, sizes: Sizes) -> Option<Capacity> {
 
 /// Spreads blocks over hosts where there are more than needed; always the same for one block and set of hosts.
 fn choose_hosts(alive: &[HostAddress], wanted: &Wanted) -> Vec<HostAddress> {
-    let rank = |host: &HostAddress| {
-        let mut hasher = DefaultHasher::new();
-        (wanted.block.as_str(), host.ip()).hash(&mut hasher);
-        hasher.finish()
-    };
+    let rank = |host: &HostAddress| hash((wanted.block.as_str(), host.ip()));
     let mut hosts = alive.to_vec();
     hosts.sort_by_key(rank);
     hosts.truncate(wanted.ha);
     hosts
+}
+
+fn hash(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]

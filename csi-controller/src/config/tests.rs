@@ -42,10 +42,23 @@ fn an_address_and_three_files_suffice() {
     let config = Files::new().config(&[]).unwrap();
     assert_eq!(config.socket, PathBuf::from("/csi/csi.sock"));
     assert_eq!(config.driver_name, "gluster-block.csi.gluster.org");
-    assert_eq!(config.policy.sizes.usual, Capacity::from_bytes(100 << 30));
+    assert_eq!(
+        config.policy.rules.sizes.usual,
+        Capacity::from_bytes(100 << 30)
+    );
+    assert_eq!(config.policy.rules.prefer, Preference::BestFit);
+    assert_eq!(config.policy.rules.most_blocks, None);
     assert_eq!(config.making.options, ["group gluster-block"]);
     assert_eq!(config.timeouts.create_full, Duration::from_mins(15));
     assert!(config.keys.is_none());
+}
+
+#[test]
+fn placement_can_spread_and_be_limited() {
+    let more = ["--placement=spread", "--hosting-volume-max-blocks=200"];
+    let rules = Files::new().config(&more).unwrap().policy.rules;
+    assert_eq!(rules.prefer, Preference::Spread);
+    assert_eq!(rules.most_blocks, Some(200));
 }
 
 #[test]
@@ -56,6 +69,8 @@ fn every_mistake_is_reported_at_once_and_names_its_flag() {
         ("--endpoint", "tcp://0.0.0.0:1"),
         ("--driver-name", "driver9"),
         ("--backend", "gd2"),
+        ("--placement", "worst-fit"),
+        ("--hosting-volume-max-blocks", "-1"),
         ("--admin-address", "localhost"),
         ("--log-format", "xml"),
         ("--sealing-key-file", &absent),

@@ -31,10 +31,11 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
     /// It cannot be learnt.
     pub async fn capacity(self, class: Parameters) -> Result<Available, OperationError> {
         let clusters = self.clusters(&class)?;
+        let rules = self.shared.policy.rules;
         let inventory = self.inventory().await?;
         let usable_by_class = |space: &&Space| {
             let in_cluster = clusters.is_empty() || clusters.contains(&space.cluster);
-            in_cluster && space.hosts.len() >= class.ha
+            in_cluster && space.hosts.len() >= class.ha && rules.allow_another(space)
         };
         let spaces = self.spaces(&inventory).await?;
         let free: Vec<u64> = spaces
@@ -47,7 +48,7 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
             .room(&clusters)
             .await
             .map_err(OperationError::Volumes)?;
-        let most = self.shared.policy.sizes.largest;
+        let most = rules.sizes.largest;
         let new = rooms
             .iter()
             .filter(|room| room.hosts.len() >= class.ha)

@@ -110,7 +110,7 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
             room: room.map(<[Room]>::to_vec),
         };
         let size = wanted.size;
-        match place(&snapshot, wanted, self.shared.policy.sizes) {
+        match place(&snapshot, wanted, self.shared.policy.rules) {
             Placement::Place { volume, hosts } => {
                 let id = VolumeId::new(volume, wanted.block.clone());
                 self.shared.ledger.reserve(&id, size, hosts.clone());
@@ -195,7 +195,8 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
             cluster: hosting.cluster.clone(),
             size: hosting.size,
             used: Capacity::from_bytes(used),
-            reserved,
+            reserved: reserved.bytes,
+            blocks: ids.len() + reserved.blocks,
             hosts: hosting.hosts.clone(),
         })
     }

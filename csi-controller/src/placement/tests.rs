@@ -23,6 +23,7 @@ fn space(name: &str, size: u64, used: u64) -> Space {
         size: gib(size),
         used: gib(used),
         reserved: Capacity::ZERO,
+        blocks: 0,
         hosts: hosts(3),
     }
 }
@@ -53,9 +54,13 @@ fn wanted(size: Capacity) -> Wanted {
     }
 }
 
-const SIZES: Sizes = Sizes {
-    usual: Capacity::from_bytes(10 * GIB),
-    largest: Capacity::from_bytes(100 * GIB),
+const RULES: Rules = Rules {
+    sizes: Sizes {
+        usual: Capacity::from_bytes(10 * GIB),
+        largest: Capacity::from_bytes(100 * GIB),
+    },
+    prefer: Preference::BestFit,
+    most_blocks: None,
 };
 
 fn placed_on(placement: &Placement) -> Option<&str> {
@@ -73,8 +78,50 @@ fn the_fullest_volume_that_still_fits_is_taken() {
         space("c", 10, 9),
     ]);
     assert_eq!(
-        placed_on(&place(&snapshot, &wanted(gib(2)), SIZES)),
+        placed_on(&place(&snapshot, &wanted(gib(2)), RULES)),
         Some("b")
+    );
+}
+
+#[test]
+fn spread_takes_the_emptiest_and_random_any_but_always_the_same() {
+    let snapshot = snapshot(vec![
+        space("a", 10, 3),
+        space("b", 10, 0),
+        space("c", 10, 7),
+    ]);
+    let place_by = |prefer, block: &str| {
+        let wanted = Wanted {
+            block: block.parse().unwrap(),
+            ..wanted(gib(2))
+        };
+        place(&snapshot, &wanted, Rules { prefer, ..RULES })
+    };
+    let spread = place_by(Preference::Spread, "pvc-1");
+    assert_eq!(placed_on(&spread), Some("b"));
+    let random = |n| place_by(Preference::Random, &format!("pvc-{n}"));
+    assert_eq!(random(1), random(1));
+    let seen: BTreeSet<_> = (0..64)
+        .filter_map(|n| placed_on(&random(n)).map(str::to_owned))
+        .collect();
+    assert_eq!(seen.len(), 3);
+}
+
+#[test]
+fn a_volume_with_as_many_blocks_as_allowed_takes_no_more() {
+    let mut full = space("a", 10, 1);
+    full.blocks = 2;
+    let limited = |most| Rules {
+        most_blocks: Some(most),
+        ..RULES
+    };
+    let snapshot = snapshot(vec![full]);
+    let placement = place(&snapshot, &wanted(gib(1)), limited(3));
+    assert_eq!(placed_on(&placement), Some("a"));
+    let placement = place(&snapshot, &wanted(gib(1)), limited(2));
+    assert!(
+        matches!(placement, Placement::CreateHostingVolume { .. }),
+        "{placement:?}"
     );
 }
 
@@ -82,12 +129,12 @@ fn the_fullest_volume_that_still_fits_is_taken() {
 fn two_percent_are_kept_back() {
     let snapshot = snapshot(vec![space("a", 100, 0)]);
     assert_eq!(
-        placed_on(&place(&snapshot, &wanted(gib(98)), SIZES)),
+        placed_on(&place(&snapshot, &wanted(gib(98)), RULES)),
         Some("a")
     );
     let more = Capacity::from_bytes(98 * GIB + 512);
     assert_eq!(
-        place(&snapshot, &wanted(more), SIZES),
+        place(&snapshot, &wanted(more), RULES),
         Placement::TooBig { largest: gib(98) }
     );
 }
@@ -96,7 +143,7 @@ fn two_percent_are_kept_back() {
 fn reservations_count_as_used() {
     let mut reserved = space("a", 10, 0);
     reserved.reserved = gib(9);
-    let placement = place(&snapshot(vec![reserved]), &wanted(gib(1)), SIZES);
+    let placement = place(&snapshot(vec![reserved]), &wanted(gib(1)), RULES);
     assert_eq!(
         placement,
         Placement::CreateHostingVolume {
@@ -108,7 +155,7 @@ fn reservations_count_as_used() {
 
 #[test]
 fn a_block_larger_than_the_usual_volume_gets_one_that_fits() {
-    let placement = place(&snapshot(Vec::new()), &wanted(gib(49)), SIZES);
+    let placement = place(&snapshot(Vec::new()), &wanted(gib(49)), RULES);
     let Placement::CreateHostingVolume { size, .. } = placement else {
         panic!("{placement:?}");
     };
@@ -122,7 +169,7 @@ fn more_hosts_than_there_are_is_too_few_hosts() {
         ..wanted(gib(1))
     };
     assert_eq!(
-        place(&snapshot(vec![space("a", 10, 0)]), &four, SIZES),
+        place(&snapshot(vec![space("a", 10, 0)]), &four, RULES),
         Placement::TooFewHosts { hosts: 3 }
     );
 }
@@ -132,14 +179,14 @@ fn a_dead_host_is_no_reason_for_a_new_volume() {
     let mut snapshot = snapshot(vec![space("a", 10, 0)]);
     snapshot.alive.pop_first();
     assert_eq!(
-        place(&snapshot, &wanted(gib(1)), SIZES),
+        place(&snapshot, &wanted(gib(1)), RULES),
         Placement::TooFewAlive { alive: 2 }
     );
     let two = Wanted {
         ha: 2,
         ..wanted(gib(1))
     };
-    assert_eq!(placed_on(&place(&snapshot, &two, SIZES)), Some("a"));
+    assert_eq!(placed_on(&place(&snapshot, &two, RULES)), Some("a"));
 }
 
 #[test]
@@ -150,12 +197,12 @@ fn only_the_wanted_clusters_are_used() {
     };
     let mut snapshot = snapshot(vec![space("a", 10, 0)]);
     assert_eq!(
-        place(&snapshot, &elsewhere, SIZES),
+        place(&snapshot, &elsewhere, RULES),
         Placement::TooFewHosts { hosts: 0 }
     );
     snapshot.room = Some(vec![room("c1", 3), room("c2", 3)]);
     assert_eq!(
-        place(&snapshot, &elsewhere, SIZES),
+        place(&snapshot, &elsewhere, RULES),
         Placement::CreateHostingVolume {
             size: gib(10),
             clusters: elsewhere.clusters.clone()
@@ -167,9 +214,9 @@ fn only_the_wanted_clusters_are_used() {
 fn room_is_asked_for_only_when_needed() {
     let mut snapshot = snapshot(vec![space("a", 10, 0)]);
     snapshot.room = None;
-    assert!(placed_on(&place(&snapshot, &wanted(gib(1)), SIZES)).is_some());
+    assert!(placed_on(&place(&snapshot, &wanted(gib(1)), RULES)).is_some());
     assert_eq!(
-        place(&snapshot, &wanted(gib(20)), SIZES),
+        place(&snapshot, &wanted(gib(20)), RULES),
         Placement::AskForRoom
     );
 }
@@ -179,7 +226,7 @@ fn a_volume_known_to_be_full_is_left_alone() {
     let mut snapshot = snapshot(vec![space("a", 10, 0), space("b", 20, 0)]);
     snapshot.full.insert("a".parse().unwrap());
     assert_eq!(
-        placed_on(&place(&snapshot, &wanted(gib(1)), SIZES)),
+        placed_on(&place(&snapshot, &wanted(gib(1)), RULES)),
         Some("b")
     );
 }
@@ -197,7 +244,7 @@ proptest! {
         }
         for (n, size) in blocks.into_iter().enumerate() {
             let wanted = Wanted { block: format!("b{n}").parse().unwrap(), ..wanted(Capacity::from_bytes(size)) };
-            match place(&snapshot, &wanted, SIZES) {
+            match place(&snapshot, &wanted, RULES) {
                 Placement::Place { volume, hosts } => {
                     prop_assert_eq!(hosts.len(), wanted.ha);
                     let space = snapshot.spaces.iter_mut().find(|s| s.volume == volume).unwrap();
@@ -206,7 +253,7 @@ proptest! {
                     *part = part.checked_add(wanted.size).unwrap();
                 }
                 Placement::CreateHostingVolume { size, .. } => {
-                    prop_assert!(usable(size) >= wanted.size && size <= SIZES.largest);
+                    prop_assert!(usable(size) >= wanted.size && size <= RULES.sizes.largest);
                     let name = format!("n{n}");
                     snapshot.spaces.push(Space { size, used: wanted.size, ..space(&name, 1, 0) });
                 }

@@ -9,7 +9,7 @@ use csi_controller::blocks::queue::Queue;
 use csi_controller::hosting::fake::FakeHosting;
 use csi_controller::metrics::{BackendMetrics, SpaceMetrics};
 use csi_controller::ops::{Operations, Policy};
-use csi_controller::placement::Sizes;
+use csi_controller::placement::{Preference, Rules, Sizes};
 use csi_controller::rpc;
 use proto::csi;
 use proto::csi::controller_client::ControllerClient;
@@ -61,9 +61,13 @@ impl Cluster {
     async fn serve(hosting: FakeHosting, blocks: FakeBlocks, kill: Kill) -> Self {
         let policy = Policy {
             clusters: Vec::new(),
-            sizes: Sizes {
-                usual: Capacity::from_bytes(10 << 30),
-                largest: Capacity::from_bytes(30 << 30),
+            rules: Rules {
+                sizes: Sizes {
+                    usual: Capacity::from_bytes(10 << 30),
+                    largest: Capacity::from_bytes(30 << 30),
+                },
+                prefer: Preference::BestFit,
+                most_blocks: None,
             },
             turn: Duration::from_secs(30),
         };
