@@ -24,6 +24,10 @@ pub const STATE_DIR: &str = "/var/lib/gluster-block-csi/node";
 /// Where it listens in a guest.
 pub const NODE_SOCKET: &str = "/run/csi/csi.sock";
 const HEKETI_PORT: u16 = 8080;
+/// What makes the simulator's hosts agree on a block's content. The real daemon opens blocks with `O_DIRECT`, which gluster's
+/// write-behind respects; the kernel's `fileio` does not, and what one host has acknowledged another would not read yet: a
+/// change of paths in the middle of mkfs.xfs read old blocks.
+const COHERENT: [(&str, &str); 1] = [("performance.write-behind", "off")];
 /// How long a program may take to answer after its start.
 const START: Duration = Duration::from_mins(1);
 
@@ -180,9 +184,12 @@ impl System {
     pub async fn start_controller(&mut self) -> anyhow::Result<()> {
         let dir = self.lab.run_dir();
         // One `volume set` with all of them: each costs seconds in a lab.
-        let fast = FAST_GLUSTER_OPTIONS
+        let options: Vec<_> = FAST_GLUSTER_OPTIONS
+            .iter()
+            .chain(COHERENT.iter().filter(|_| !self.lab.record().real_blockd))
             .map(|(name, value)| format!("{name} {value}"))
-            .join(" ");
+            .collect();
+        let options = options.join(" ");
         let program = self
             .lab
             .program(self.lab.record().bin_dir.join("csi-controller"))
@@ -197,7 +204,7 @@ impl System {
                 "--hosting-volume-size".to_owned(),
                 self.settings.hosting_gib.to_string(),
             ])
-            .args(["--hosting-volume-options".to_owned(), fast])
+            .args(["--hosting-volume-options".to_owned(), options])
             .args(["--ssh-key-file"])
             .args([self.lab.ssh_key()])
             .args(["--ssh-known-hosts"])
