@@ -55,7 +55,7 @@ lint: packages tools ## Formatting, lints, documentation, licences
 	@$(CARGO) fmt --all --check
 	@$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked --quiet
-	@$(CARGO) deny --locked --offline check --hide-inclusion-graph bans licenses sources
+	@$(CARGO) deny --locked check --hide-inclusion-graph bans licenses sources
 
 .PHONY: fmt
 fmt: ## Format the code
