@@ -21,11 +21,11 @@ use proto::service::watch::Watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::blocks::Blocks;
-use crate::blocks::queue::Queue;
+use crate::blocks::daemons::Daemons;
 use crate::config::Config;
 use crate::hosting::HostingVolumes;
 use crate::hosting::heketi::Heketi;
-use crate::metrics::{BackendMetrics, SpaceMetrics};
+use crate::metrics::{BackendMetrics, HostMetrics, SpaceMetrics};
 use crate::ops::Operations;
 use crate::rpc;
 
@@ -45,19 +45,18 @@ pub async fn run(
         hosts: readiness.condition("storage hosts"),
     };
     let mut metrics = Metrics::new("gluster_block_csi_controller");
-    let (requests, spaces) = (BackendMetrics::default(), SpaceMetrics::default());
+    let requests = BackendMetrics::default();
+    let (hosts, spaces) = (HostMetrics::default(), SpaceMetrics::default());
     requests.register(metrics.registry_mut());
+    hosts.register(metrics.registry_mut());
     spaces.register(metrics.registry_mut());
 
     let heketi = Heketi::new(config.heketi, config.making)?;
     let transport =
         SshTransport::new(config.ssh).context("cannot use --ssh-key-file or --ssh-known-hosts")?;
-    let blocks = Queue::new(
-        Blockd::new(transport, config.timeouts),
-        config.queue,
-        requests,
-    );
-    let operations = Operations::new(heketi, blocks, config.keys, config.policy, spaces);
+    let blocks = Blockd::new(transport, config.timeouts);
+    let daemons = Daemons::new(blocks, config.queue, requests, hosts);
+    let operations = Operations::new(heketi, daemons, config.keys, config.policy, spaces);
     let locks = VolumeLocks::default();
 
     let plugin = Plugin::bind(&config.socket, config.admin_address).await?;

@@ -259,7 +259,7 @@ pub struct Args {
     )]
     pub query_timeout: String,
 
-    /// How long a request waits for others on the same hosting volume or host. What did not get its turn was not begun.
+    /// How long a request waits for others on the same hosting volume, or for an idle host. What did not get its turn was not begun.
     #[arg(
         long,
         env = "GBCSI_QUEUE_TIMEOUT",

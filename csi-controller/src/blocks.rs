@@ -9,9 +9,11 @@ use blockd_client::vocabulary::{
 };
 use blockd_client::{BlockInfo, Blockd, CreateBlock, Error, Transport};
 
+pub mod daemons;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;
-pub mod queue;
+mod health;
+mod schedule;
 
 /// gluster-block on the storage hosts.
 pub trait Blocks: Send + Sync + 'static {

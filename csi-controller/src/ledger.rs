@@ -67,7 +67,19 @@ pub struct Reservation {
     pub size: Capacity,
     /// The hosts that were chosen; none if a block only grows.
     pub hosts: Vec<HostAddress>,
+    /// Who was asked to make the block; none if nobody was yet.
+    pub coordinator: Option<HostAddress>,
     since: Instant,
+}
+
+impl Reservation {
+    fn is_attempt(&self) -> bool {
+        self.coordinator.is_some() && !self.is_abandoned()
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.since.elapsed() >= ABANDONED
+    }
 }
 
 impl Ledger {
@@ -150,6 +162,7 @@ impl Ledger {
         let reservation = Reservation {
             size,
             hosts,
+            coordinator: None,
             since: Instant::now(),
         };
         self.books().reservations.insert(id.clone(), reservation);
@@ -160,14 +173,21 @@ impl Ledger {
         self.books().reservations.remove(id);
     }
 
+    /// Notes who is asked to make the block; from now on it may be there.
+    pub fn begin(&self, id: &VolumeId, coordinator: HostAddress) {
+        if let Some(reservation) = self.books().reservations.get_mut(id) {
+            reservation.coordinator = Some(coordinator);
+        }
+    }
+
     /// Where an earlier attempt at this block may still be at work.
     #[must_use]
-    pub fn reservation_of(&self, block: &BlockName) -> Option<(VolumeId, Reservation)> {
+    pub fn attempt_at(&self, block: &BlockName) -> Option<(VolumeId, Reservation)> {
         let books = self.books();
         books
             .reservations
             .iter()
-            .find(|(id, _)| id.block == *block)
+            .find(|(id, reservation)| id.block == *block && reservation.is_attempt())
             .map(|(id, reservation)| (id.clone(), reservation.clone()))
     }
 
@@ -182,7 +202,7 @@ impl Ledger {
     ) -> Reserved {
         let mut books = self.books();
         books.reservations.retain(|id, reservation| {
-            id.hosting_volume != *volume || listed(id) || reservation.since.elapsed() < ABANDONED
+            id.hosting_volume != *volume || listed(id) || !reservation.is_abandoned()
         });
         let on_it = || {
             let all = books.reservations.iter();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! gRPC ─► rpc ─► ops ─► ports: HostingVolumes ─► heketi
-//!         parse  decide        Blocks ─► queue ─► blockd-client ─► ssh
+//!         parse  decide        Blocks ─► blockd-client ─► ssh
 //!         respond
 //! ```
 //!

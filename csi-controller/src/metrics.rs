@@ -3,7 +3,9 @@
 //! | metric | kind | labels | meaning |
 //! |---|---|---|---|
 //! | `…_backend_request_duration_seconds` | histogram | `verb`, `outcome` | one request to gluster-block, proof included |
-//! | `…_backend_requests_not_begun` | counter | `verb`, `outcome` | requests that did not get their turn in time |
+//! | `…_backend_requests_not_begun` | counter | `verb`, `outcome` | requests that were not sent: `no_turn` in time, all hosts `out_of_reach` |
+//! | `…_backend_turn_wait_seconds` | histogram | `verb` | how long a request waited for its turn |
+//! | `…_storage_host_up` | gauge | `host` | 1 if the last request to the host was answered, else 0 |
 //! | `…_hosting_volume_size_bytes` | gauge | `volume` | size as made |
 //! | `…_hosting_volume_free_bytes` | gauge | `volume` | what a new block may take |
 //! | `…_hosting_volume_reserved_bytes` | gauge | `volume` | what is reserved for blocks being made or grown |
@@ -13,7 +15,8 @@
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
-use blockd_client::vocabulary::Capacity;
+use blockd_client::Error;
+use blockd_client::vocabulary::{Capacity, HostAddress};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -34,6 +37,16 @@ struct RequestLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct VerbLabels {
+    verb: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct HostLabels {
+    host: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct VolumeLabels {
     volume: String,
 }
@@ -43,6 +56,13 @@ struct VolumeLabels {
 pub struct BackendMetrics {
     duration: Family<RequestLabels, Histogram, fn() -> Histogram>,
     not_begun: Family<RequestLabels, Counter>,
+    waited: Family<VerbLabels, Histogram, fn() -> Histogram>,
+}
+
+/// The storage hosts. Clones set the same metrics.
+#[derive(Debug, Clone, Default)]
+pub struct HostMetrics {
+    up: Family<HostLabels, Gauge<i64, AtomicI64>>,
 }
 
 /// The hosting volumes. Clones set the same metrics.
@@ -58,6 +78,7 @@ impl Default for BackendMetrics {
         Self {
             duration: Family::new_with_constructor(|| Histogram::new(SECONDS)),
             not_begun: Family::default(),
+            waited: Family::new_with_constructor(|| Histogram::new(SECONDS)),
         }
     }
 }
@@ -73,22 +94,51 @@ impl BackendMetrics {
         );
         registry.register(
             "backend_requests_not_begun",
-            "Requests that did not get their turn in time",
+            "Requests that were not sent",
             self.not_begun.clone(),
+        );
+        registry.register_with_unit(
+            "backend_turn_wait",
+            "Time a request waited for its turn",
+            Unit::Seconds,
+            self.waited.clone(),
         );
     }
 
-    pub(crate) fn observe(&self, verb: &'static str, outcome: &'static str, elapsed: Duration) {
+    pub(crate) fn observe(&self, verb: &'static str, error: Option<&Error>, elapsed: Duration) {
+        let outcome = error.map_or("ok", word);
         let labels = RequestLabels { verb, outcome };
         self.duration
             .get_or_create(&labels)
             .observe(elapsed.as_secs_f64());
     }
 
-    pub(crate) fn count(&self, verb: &'static str, outcome: &'static str) {
+    pub(crate) fn waited(&self, verb: &'static str, elapsed: Duration) {
+        self.waited
+            .get_or_create(&VerbLabels { verb })
+            .observe(elapsed.as_secs_f64());
+    }
+
+    pub(crate) fn not_begun(&self, verb: &'static str, outcome: &'static str) {
         self.not_begun
             .get_or_create(&RequestLabels { verb, outcome })
             .inc();
+    }
+}
+
+impl HostMetrics {
+    /// Registers them.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "storage_host_up",
+            "Whether the last request to the host was answered",
+            self.up.clone(),
+        );
+    }
+
+    pub(crate) fn up(&self, host: HostAddress, up: bool) {
+        let host = host.to_string();
+        self.up.get_or_create(&HostLabels { host }).set(up.into());
     }
 }
 
@@ -129,4 +179,29 @@ impl SpaceMetrics {
 
 fn gauge(capacity: Capacity) -> i64 {
     i64::try_from(capacity.bytes()).unwrap_or(i64::MAX)
+}
+
+/// One word per kind of outcome, for the label.
+fn word(error: &Error) -> &'static str {
+    match error {
+        Error::BlockMissing { .. } => "block_missing",
+        Error::VolumeMissing { .. } => "volume_missing",
+        Error::Exists { .. } => "exists",
+        Error::Conflict { .. } => "conflict",
+        Error::Incomplete { .. } => "incomplete",
+        Error::NotMade { .. } => "not_made",
+        Error::Unproved { .. } => "unproved",
+        Error::NameTaken { .. } => "name_taken",
+        Error::NoSpace { .. } => "no_space",
+        Error::HostDown { .. } => "host_down",
+        Error::Partial { .. } => "partial",
+        Error::Lagging { .. } => "lagging",
+        Error::Shrink { .. } => "shrink",
+        Error::Unsupported { .. } => "unsupported",
+        Error::Busy { .. } => "busy",
+        Error::Unavailable { .. } => "unavailable",
+        Error::InvalidRequest { .. } => "invalid_request",
+        Error::Protocol { .. } => "protocol",
+        Error::Transport(_) => "transport",
+    }
 }

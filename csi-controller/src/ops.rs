@@ -18,6 +18,7 @@ use blockd_client::vocabulary::{Capacity, SealingKeys};
 use tokio::sync::Mutex;
 
 use crate::blocks::Blocks;
+use crate::blocks::daemons::Daemons;
 use crate::error::OperationError;
 use crate::hosting::{ClusterId, HostingVolumes};
 use crate::ledger::Ledger;
@@ -39,7 +40,7 @@ pub mod validate;
 #[derive(Debug)]
 pub struct Operations<H, B> {
     pub(crate) hosting: Arc<H>,
-    pub(crate) blocks: Arc<B>,
+    pub(crate) daemons: Daemons<B>,
     shared: Arc<Shared>,
 }
 
@@ -71,7 +72,7 @@ impl<H, B> Clone for Operations<H, B> {
     fn clone(&self) -> Self {
         Self {
             hosting: Arc::clone(&self.hosting),
-            blocks: Arc::clone(&self.blocks),
+            daemons: self.daemons.clone(),
             shared: Arc::clone(&self.shared),
         }
     }
@@ -81,7 +82,7 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
     /// Operations with an empty ledger, as after every start.
     pub fn new(
         hosting: H,
-        blocks: B,
+        daemons: Daemons<B>,
         keys: Option<SealingKeys>,
         policy: Policy,
         spaces: SpaceMetrics,
@@ -97,7 +98,7 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
         };
         Self {
             hosting: Arc::new(hosting),
-            blocks: Arc::new(blocks),
+            daemons,
             shared: Arc::new(shared),
         }
     }

@@ -8,17 +8,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use blockd_client::vocabulary::{
-    BlockName, Capacity, ChapPassword, Gbid, HostAddress, HostingVolume, Initiator, Iqn, VolumeId,
+    Capacity, ChapPassword, Gbid, HostAddress, HostingVolume, Initiator, VolumeId,
 };
 use blockd_client::{BlockInfo, CreateBlock, Error};
 use uuid::Uuid;
 
-use super::Blocks;
 use crate::hosting::fake::FakeHosting;
 
 mod kill;
+mod requests;
 
 pub use self::kill::Kill;
+use self::requests::not_made;
 
 /// What can go wrong once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +58,8 @@ struct World {
     faults: VecDeque<(&'static str, Fault)>,
     most_in_daemon: usize,
     in_daemon: BTreeMap<HostAddress, usize>,
+    cut_off: BTreeSet<HostAddress>,
+    asked: Vec<(&'static str, HostAddress)>,
 }
 
 #[derive(Debug, Clone)]
@@ -104,6 +107,22 @@ impl FakeBlocks {
         } else {
             world.down.remove(&host);
         }
+    }
+
+    /// Cuts a host off the network, or joins it again. Asking it takes a while and ends without an answer.
+    pub fn set_cut_off(&self, host: HostAddress, cut_off: bool) {
+        let mut world = self.world();
+        if cut_off {
+            world.cut_off.insert(host);
+        } else {
+            world.cut_off.remove(&host);
+        }
+    }
+
+    /// Every request so far, with the host it was for.
+    #[must_use]
+    pub fn asked(&self) -> Vec<(&'static str, HostAddress)> {
+        self.world().asked.clone()
     }
 
     /// Somebody logs in to a block on all its hosts.
@@ -192,72 +211,6 @@ impl FakeBlocks {
     fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    async fn begin(&self, verb: &'static str, host: HostAddress) -> Result<Option<Fault>, Error> {
-        let fault = {
-            let mut world = self.world();
-            if world.down.contains(&host) {
-                return Err(Error::Unavailable {
-                    host,
-                    reason: "gluster-blockd does not run".to_owned(),
-                });
-            }
-            let position = world.faults.iter().position(|(v, _)| *v == verb);
-            position.and_then(|at| world.faults.remove(at).map(|(_, fault)| fault))
-        };
-        // These two look at the kernel.
-        let asks_daemon = !matches!(verb, "sessions" | "ping");
-        if asks_daemon {
-            let mut world = self.world();
-            let here = world.in_daemon.entry(host).or_default();
-            *here += 1;
-            let here = *here;
-            world.most_in_daemon = world.most_in_daemon.max(here);
-        }
-        tokio::task::yield_now().await;
-        if let Some(Fault::Slow(time)) = fault {
-            tokio::time::sleep(time).await;
-        }
-        if asks_daemon && let Some(here) = self.world().in_daemon.get_mut(&host) {
-            *here -= 1;
-        }
-        Ok(fault)
-    }
-
-    fn check_volume(&self, volume: &HostingVolume) -> Result<(), Error> {
-        let known = self.hosting.volumes().iter().any(|v| v.name == *volume);
-        if known {
-            return Ok(());
-        }
-        Err(Error::VolumeMissing {
-            hosting_volume: volume.clone(),
-        })
-    }
-}
-
-fn unproved(id: &VolumeId, host: HostAddress) -> Error {
-    Error::Unproved {
-        id: id.clone(),
-        cause: Box::new(Error::Busy { host }),
-        check: None,
-    }
-}
-
-fn not_made(id: &VolumeId, cause: Error) -> Error {
-    Error::NotMade {
-        id: id.clone(),
-        cause: Box::new(cause),
-    }
-}
-
-fn configure_failed(wanted: &CreateBlock) -> Error {
-    let mut hosts = wanted.hosts.clone();
-    Error::Partial {
-        id: wanted.id.clone(),
-        failed: hosts.pop().into_iter().collect(),
-        done: hosts,
-        said: "failed to configure on 10.0.0.3 configure failed".to_owned(),
-    }
 }
 
 impl World {
@@ -283,9 +236,13 @@ impl World {
         })
     }
 
+    fn is_gone(&self, host: HostAddress) -> bool {
+        self.down.contains(&host) || self.cut_off.contains(&host)
+    }
+
     /// What stands in the way of a new block.
     fn obstacle(&self, wanted: &CreateBlock) -> Option<Error> {
-        if let Some(host) = wanted.hosts.iter().find(|h| self.down.contains(h)) {
+        if let Some(host) = wanted.hosts.iter().find(|host| self.is_gone(**host)) {
             return Some(not_made(&wanted.id, Error::HostDown { host: *host }));
         }
         let same_name = |(id, _): &(&VolumeId, &Block)| id.block == wanted.id.block;
@@ -320,175 +277,5 @@ impl World {
             password: password.and_then(|text| text.parse().ok()),
         };
         self.blocks.insert(wanted.id.clone(), block);
-    }
-}
-
-impl Blocks for FakeBlocks {
-    async fn create(&self, host: HostAddress, wanted: &CreateBlock) -> Result<BlockInfo, Error> {
-        self.kill.step().await;
-        let id = &wanted.id;
-        let fault = self
-            .begin("create", host)
-            .await
-            .map_err(|e| not_made(id, e))?;
-        self.check_volume(&id.hosting_volume)
-            .map_err(|e| not_made(id, e))?;
-        {
-            let mut world = self.world();
-            if let Some(obstacle) = world.obstacle(wanted) {
-                return Err(obstacle);
-            }
-            match fault {
-                Some(Fault::HostDown) => return Err(not_made(id, Error::HostDown { host })),
-                Some(Fault::NoSpace) => {
-                    let hosting_volume = id.hosting_volume.clone();
-                    return Err(not_made(id, Error::NoSpace { hosting_volume }));
-                }
-                Some(Fault::RolledBack) => return Err(not_made(id, configure_failed(wanted))),
-                Some(Fault::Silence) => return Err(unproved(id, host)),
-                Some(Fault::Late) => {
-                    let (this, wanted) = (self.clone(), wanted.clone());
-                    tokio::spawn(async move {
-                        tokio::time::sleep(Duration::from_millis(100)).await;
-                        let mut world = this.world();
-                        if world.obstacle(&wanted).is_none() {
-                            world.make(&wanted, None);
-                        }
-                    });
-                    return Err(unproved(id, host));
-                }
-                Some(Fault::Half) => world.make(wanted, wanted.hosts.last().copied()),
-                Some(Fault::LostAnswer | Fault::Slow(_)) | None => world.make(wanted, None),
-            }
-        }
-        self.kill.step().await;
-        match fault {
-            Some(Fault::LostAnswer) => Err(unproved(id, host)),
-            Some(Fault::Half) => Err(Error::Incomplete {
-                found: Box::new(self.world().info(id)?),
-                cause: Some(Box::new(configure_failed(wanted))),
-            }),
-            _ => self.world().info(id),
-        }
-    }
-
-    async fn delete(&self, host: HostAddress, id: &VolumeId) -> Result<(), Error> {
-        self.kill.step().await;
-        let fault = self.begin("delete", host).await?;
-        self.check_volume(&id.hosting_volume)?;
-        {
-            let mut world = self.world();
-            let Some(block) = world.blocks.get(id).cloned() else {
-                return Ok(());
-            };
-            if let Some(host) = block.hosts.iter().find(|h| world.down.contains(h)) {
-                return Err(Error::HostDown { host: *host });
-            }
-            match fault {
-                Some(Fault::Half) => {
-                    let failed = block.hosts.first().copied();
-                    if let Some(block) = world.blocks.get_mut(id) {
-                        block.failing.extend(failed);
-                    }
-                    return Err(Error::Partial {
-                        id: id.clone(),
-                        failed: failed.into_iter().collect(),
-                        done: Vec::new(),
-                        said: String::new(),
-                    });
-                }
-                Some(Fault::Silence | Fault::Late) => return Err(unproved(id, host)),
-                Some(Fault::HostDown) => return Err(Error::HostDown { host }),
-                Some(Fault::LostAnswer | Fault::Slow(_) | Fault::NoSpace | Fault::RolledBack)
-                | None => {}
-            }
-            world.blocks.remove(id);
-        }
-        self.kill.step().await;
-        match fault {
-            Some(Fault::LostAnswer) => Err(unproved(id, host)),
-            _ => Ok(()),
-        }
-    }
-
-    async fn info(&self, host: HostAddress, id: &VolumeId) -> Result<BlockInfo, Error> {
-        if self.begin("info", host).await? == Some(Fault::Silence) {
-            return Err(Error::Busy { host });
-        }
-        self.check_volume(&id.hosting_volume)?;
-        self.world().info(id)
-    }
-
-    async fn list(
-        &self,
-        host: HostAddress,
-        volume: &HostingVolume,
-    ) -> Result<Vec<BlockName>, Error> {
-        if self.begin("list", host).await? == Some(Fault::Silence) {
-            return Err(Error::Busy { host });
-        }
-        self.check_volume(volume)?;
-        let world = self.world();
-        let on_it = world
-            .blocks
-            .keys()
-            .filter(|id| id.hosting_volume == *volume);
-        Ok(on_it.map(|id| id.block.clone()).collect())
-    }
-
-    async fn resize(
-        &self,
-        host: HostAddress,
-        id: &VolumeId,
-        size: Capacity,
-    ) -> Result<BlockInfo, Error> {
-        self.kill.step().await;
-        let fault = self.begin("resize", host).await?;
-        self.check_volume(&id.hosting_volume)?;
-        let found = {
-            let mut world = self.world();
-            let current = world.info(id)?;
-            let Some(block) = world.blocks.get_mut(id) else {
-                return Err(Error::BlockMissing { id: id.clone() });
-            };
-            if block.size > size {
-                return Err(Error::Shrink {
-                    id: id.clone(),
-                    current: current.printed_size,
-                });
-            }
-            match fault {
-                Some(Fault::NoSpace) => {
-                    return Err(Error::NoSpace {
-                        hosting_volume: id.hosting_volume.clone(),
-                    });
-                }
-                Some(Fault::HostDown) => return Err(Error::HostDown { host }),
-                Some(Fault::Silence) => return Err(Error::Busy { host }),
-                Some(Fault::Half) => block.lagging.extend(block.hosts.first().copied()),
-                _ => block.lagging.clear(),
-            }
-            block.size = size;
-            world.info(id)?
-        };
-        self.kill.step().await;
-        match fault {
-            Some(Fault::LostAnswer) => Err(Error::Busy { host }),
-            Some(Fault::Half) => Err(Error::Lagging {
-                found: Box::new(found),
-            }),
-            _ => Ok(found),
-        }
-    }
-
-    async fn sessions(&self, host: HostAddress, iqn: &Iqn) -> Result<Vec<Initiator>, Error> {
-        self.begin("sessions", host).await?;
-        let world = self.world();
-        let sessions = world.sessions.get(&(host, iqn.to_string()));
-        Ok(sessions.cloned().unwrap_or_default())
-    }
-
-    async fn ping(&self, host: HostAddress) -> Result<(), Error> {
-        self.begin("ping", host).await.map(drop)
     }
 }

@@ -8,16 +8,19 @@
 //! - Success is proved by gluster-block's own `info` (C5).
 //! - After a final error nothing of the block is left (C2); half a block is removed, unless somebody is logged in to it.
 //!
-//! After an attempt whose outcome is unknown the next one goes to the same hosting volume and hosts, where gluster-block
-//! itself excludes a second block; that memory is lost with the process, and a new process is held up by the lock that a
+//! After an attempt whose outcome is unknown the next one goes to the same hosting volume and the same daemon, which
+//! serves one request at a time and itself excludes a second block; that memory is lost with the process, and a new process is held up by the lock that a
 //! create still at work has on its hosting volume.
 
-use blockd_client::vocabulary::{BlockName, Capacity, FsDefaults, VolumeContext, VolumeId};
+use blockd_client::vocabulary::{
+    BlockName, Capacity, FsDefaults, HostAddress, VolumeContext, VolumeId,
+};
 use blockd_client::{BlockInfo, CreateBlock, Error as BlockError, Mismatch};
 
 use super::Operations;
 use super::room::{Avoid, Inventory, Spot};
 use crate::blocks::Blocks;
+use crate::blocks::daemons::Coordinator;
 use crate::error::OperationError;
 use crate::hosting::{Hosting, HostingVolumes};
 use crate::params::Parameters;
@@ -203,9 +206,7 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
             .iter()
             .map(|listed| listed.hosting.clone())
             .collect();
-        let earlier = self.earlier(&request.block, &hostings);
-        let pinned = earlier.is_some();
-        let spot = if let Some(spot) = earlier {
+        let spot = if let Some(spot) = self.earlier(&request.block, &hostings) {
             spot
         } else {
             let wanted = Wanted {
@@ -216,29 +217,40 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
             };
             self.reserve_room(inventory, &wanted, avoid).await?
         };
-        let create = create_block(request, &spot);
-        let Some(host) = spot.hosts.first().copied() else {
-            self.shared.ledger.release(&spot.id);
-            return Err(OperationError::NoHosts {
-                volume: spot.id.hosting_volume,
-            });
+        let coordinator = match self.coordinator(&spot).await {
+            Ok(coordinator) => coordinator,
+            // Nothing was sent now; but an earlier attempt may still be at work.
+            Err(error) if spot.coordinator.is_some() => return Err(unproved(spot.id, error)),
+            Err(error) => return self.not_made(spot, error, avoid),
         };
+        let (create, host) = (create_block(request, &spot), coordinator.host());
+        self.shared.ledger.begin(&spot.id, host);
         tracing::info!(id = %spot.id, %host, size = %create.size, "making a block");
-        let error = match self.blocks.create(host, &create).await {
+        let error = match coordinator.create(&create).await {
             Ok(found) => return Ok(self.made(found, create.size)),
             Err(BlockError::Exists { found, .. }) => return Ok(self.made(*found, create.size)),
             Err(error) => error,
         };
-        self.settle_create(spot, error, pinned, &hostings, avoid)
+        self.settle_create(spot, host, error, &hostings, avoid)
             .await
+    }
+
+    /// The host that makes the block: any of its hosts, but the same one again after an unknown outcome. gluster-blockd serves
+    /// one request at a time, so its next answer says that the earlier request has ended.
+    async fn coordinator(&self, spot: &Spot) -> Result<Coordinator<B>, BlockError> {
+        let volume = &spot.id.hosting_volume;
+        match spot.coordinator {
+            Some(host) => self.daemons.begin(volume, &[host]).await,
+            None => self.daemons.begin(volume, &spot.hosts).await,
+        }
     }
 
     /// What a create that did not plainly succeed comes to.
     async fn settle_create(
         &self,
         spot: Spot,
+        host: HostAddress,
         error: BlockError,
-        pinned: bool,
         hostings: &[Hosting],
         avoid: &mut Avoid,
     ) -> Result<Attempt, OperationError> {
@@ -261,25 +273,22 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
             return self.not_made(spot, error, avoid);
         }
         // It was not even sent, and was not there before: another host may do better.
-        if not_sent(&error) && !pinned {
+        if not_sent(&error) && spot.coordinator.is_none() {
             self.shared.ledger.note_absent(&spot.id);
-            avoid.hosts.extend(spot.hosts.first().copied());
+            avoid.hosts.insert(host);
             return Ok(Attempt::Again);
         }
-        // The reservation stays: the block may be there.
-        Err(OperationError::Unproved {
-            id: spot.id,
-            source: Box::new(error),
-        })
+        Err(unproved(spot.id, error))
     }
 
     /// Where an earlier attempt at this block may still be at work.
     fn earlier(&self, block: &BlockName, hostings: &[Hosting]) -> Option<Spot> {
-        let (id, reservation) = self.shared.ledger.reservation_of(block)?;
+        let (id, reservation) = self.shared.ledger.attempt_at(block)?;
         let exists = hostings.iter().any(|h| h.name == id.hosting_volume);
         exists.then_some(Spot {
             id,
             hosts: reservation.hosts,
+            coordinator: reservation.coordinator,
         })
     }
 
@@ -408,6 +417,12 @@ fn create_block(request: &CreateVolume, spot: &Spot) -> CreateBlock {
         io_timeout: request.parameters.io_timeout,
         ring_buffer: request.parameters.ring_buffer,
     }
+}
+
+/// The reservation stays: the block may be there.
+fn unproved(id: VolumeId, error: BlockError) -> OperationError {
+    let source = Box::new(error);
+    OperationError::Unproved { id, source }
 }
 
 fn not_sent(error: &BlockError) -> bool {

@@ -7,6 +7,8 @@
 //! - A volume that is published, or that somebody is logged in to, is refused. Hosts that do not answer are not asked twice:
 //!   gluster-block itself refuses to delete while one of a block's hosts is down.
 
+use std::sync::Arc;
+
 use blockd_client::vocabulary::VolumeId;
 
 use super::Operations;
@@ -52,8 +54,8 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
         hosting: &Hosting,
         id: &VolumeId,
     ) -> Result<(), OperationError> {
-        let outcome = self.ask(hosting, |host| self.blocks.delete(host, id)).await;
-        match outcome {
+        let question = |blocks: Arc<B>, host| async move { blocks.delete(host, id).await };
+        match self.ask("delete", hosting, question).await {
             Ok(()) => {
                 self.forget(id);
                 Ok(())

@@ -3,14 +3,17 @@
 //! The size is rounded up to 4096 bytes, which suits every logical block size that a class can ask for; which one a block
 //! has, `info` does not tell. Room is reserved before, as for a new block.
 
+use std::sync::Arc;
+
 use blockd_client::vocabulary::{Capacity, VolumeId};
 use blockd_client::{BlockInfo, Error as BlockError};
 use tokio::time::timeout;
 
+use super::Operations;
 use super::look::Listed;
 use super::room::Inventory;
-use super::{Operations, look};
 use crate::blocks::Blocks;
+use crate::blocks::daemons::cannot_serve;
 use crate::error::OperationError;
 use crate::hosting::{Hosting, HostingVolumes};
 use crate::placement::{Space, usable};
@@ -99,9 +102,10 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
         };
         self.reserve_growth(&hosting, &found, size).await?;
         tracing::info!(%id, %size, "growing a block");
-        let outcome = self
-            .ask(&hosting, |host| self.blocks.resize(host, &id, size))
-            .await;
+        let wanted = &id;
+        let question =
+            |blocks: Arc<B>, host| async move { blocks.resize(host, wanted, size).await };
+        let outcome = self.ask("resize", &hosting, question).await;
         self.settle(id, size, outcome)
     }
 
@@ -190,9 +194,7 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
 
     async fn inventory_of(&self, hosting: &Hosting) -> Result<Inventory, OperationError> {
         let taken = tokio::time::Instant::now();
-        let blocks = self
-            .ask(hosting, |host| self.blocks.list(host, &hosting.name))
-            .await?;
+        let blocks = self.list_one(hosting).await?;
         let hosting = hosting.clone();
         Ok(Inventory {
             taken,
@@ -211,7 +213,7 @@ fn unchanged(error: &BlockError) -> bool {
             | BlockError::VolumeMissing { .. }
             | BlockError::InvalidRequest { .. }
             | BlockError::HostDown { .. }
-    ) || look::cannot_serve(error)
+    ) || cannot_serve(error)
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Looking: which hosting volumes there are, what is on them, who uses a block.
 //!
-//! Questions about a hosting volume go to its hosts in a fixed order, the next one only if the one before cannot serve at
-//! all. A host that is merely busy is not passed over: it may be making the very block that is asked about.
+//! Questions about a hosting volume go to any of its hosts that is idle; a dead one costs one bounded probe, see
+//! [`Daemons`](crate::blocks::daemons::Daemons).
 
 use std::future::Future;
+use std::sync::Arc;
 
 use blockd_client::vocabulary::{BlockName, HostAddress, Initiator, VolumeId};
 use blockd_client::{BlockInfo, Error as BlockError};
@@ -54,9 +55,13 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
         Ok(listings)
     }
 
-    async fn list_one(&self, hosting: &Hosting) -> Result<Vec<BlockName>, OperationError> {
-        self.ask(hosting, |host| self.blocks.list(host, &hosting.name))
-            .await
+    pub(super) async fn list_one(
+        &self,
+        hosting: &Hosting,
+    ) -> Result<Vec<BlockName>, OperationError> {
+        let name = &hosting.name;
+        let question = |blocks: Arc<B>, host| async move { blocks.list(host, name).await };
+        self.ask("list", hosting, question).await
     }
 
     /// The hosting volume of a volume id, and its block; none if there is no such volume of ours.
@@ -81,7 +86,8 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
         hosting: &Hosting,
         id: &VolumeId,
     ) -> Result<Option<BlockInfo>, OperationError> {
-        match self.ask(hosting, |host| self.blocks.info(host, id)).await {
+        let question = |blocks: Arc<B>, host| async move { blocks.info(host, id).await };
+        match self.ask("info", hosting, question).await {
             Ok(found) => {
                 self.shared.ledger.note_seen(&found);
                 Ok(Some(found))
@@ -95,34 +101,25 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
         }
     }
 
-    /// Asks the hosts of a volume in turn until one can serve.
+    /// Asks the hosts of a volume until one can serve.
     pub(super) async fn ask<T, F>(
         &self,
+        verb: &'static str,
         hosting: &Hosting,
-        question: impl Fn(HostAddress) -> F,
+        question: impl Fn(Arc<B>, HostAddress) -> F,
     ) -> Result<T, OperationError>
     where
         F: Future<Output = Result<T, BlockError>> + Send,
     {
-        let mut last = OperationError::NoHosts {
-            volume: hosting.name.clone(),
-        };
-        for host in &hosting.hosts {
-            match question(*host).await {
-                Ok(answer) => return Ok(answer),
-                Err(source) => {
-                    let next = cannot_serve(&source);
-                    last = OperationError::Contents {
-                        volume: hosting.name.clone(),
-                        source: Box::new(source),
-                    };
-                    if !next {
-                        break;
-                    }
-                }
-            }
+        let volume = hosting.name.clone();
+        if hosting.hosts.is_empty() {
+            return Err(OperationError::NoHosts { volume });
         }
-        Err(last)
+        let answer = self.daemons.ask(verb, &volume, &hosting.hosts, question);
+        answer.await.map_err(|source| OperationError::Contents {
+            volume: hosting.name.clone(),
+            source: Box::new(source),
+        })
     }
 
     /// Who is logged in to a block, as told by those of its hosts that answer.
@@ -133,8 +130,8 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
     pub(super) async fn users(&self, found: &BlockInfo) -> Result<Vec<Initiator>, OperationError> {
         let mut tasks = JoinSet::new();
         for host in found.exported_on.clone() {
-            let (blocks, iqn) = (self.blocks.clone(), found.gbid.iqn());
-            tasks.spawn(async move { (host, blocks.sessions(host, &iqn).await) });
+            let (daemons, iqn) = (self.daemons.clone(), found.gbid.iqn());
+            tasks.spawn(async move { (host, daemons.sessions(host, &iqn).await) });
         }
         let (mut users, mut failed, mut answered) = (Vec::new(), None, false);
         for (host, outcome) in tasks.join_all().await {
@@ -158,30 +155,5 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
             }),
             _ => Ok(users),
         }
-    }
-}
-
-/// Whether another host may do better. Not after `Busy`: see the module's doc.
-pub(super) fn cannot_serve(error: &BlockError) -> bool {
-    match error {
-        BlockError::Unavailable { .. } => true,
-        BlockError::Transport(error) => !error.may_have_started(),
-        BlockError::BlockMissing { .. }
-        | BlockError::VolumeMissing { .. }
-        | BlockError::Exists { .. }
-        | BlockError::Conflict { .. }
-        | BlockError::Incomplete { .. }
-        | BlockError::NotMade { .. }
-        | BlockError::Unproved { .. }
-        | BlockError::NameTaken { .. }
-        | BlockError::NoSpace { .. }
-        | BlockError::HostDown { .. }
-        | BlockError::Partial { .. }
-        | BlockError::Lagging { .. }
-        | BlockError::Shrink { .. }
-        | BlockError::Unsupported { .. }
-        | BlockError::Busy { .. }
-        | BlockError::InvalidRequest { .. }
-        | BlockError::Protocol { .. } => false,
     }
 }

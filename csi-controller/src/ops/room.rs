@@ -26,6 +26,8 @@ pub(super) struct Avoid {
 pub(super) struct Spot {
     pub(super) id: VolumeId,
     pub(super) hosts: Vec<HostAddress>,
+    /// Who was asked to make it and may still be at it.
+    pub(super) coordinator: Option<HostAddress>,
 }
 
 /// A listing of all hosting volumes at one moment.
@@ -114,7 +116,11 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
             Placement::Place { volume, hosts } => {
                 let id = VolumeId::new(volume, wanted.block.clone());
                 self.shared.ledger.reserve(&id, size, hosts.clone());
-                Ok(Decision::Reserved(Spot { id, hosts }))
+                Ok(Decision::Reserved(Spot {
+                    id,
+                    hosts,
+                    coordinator: None,
+                }))
             }
             Placement::AskForRoom => Ok(Decision::AskForRoom),
             Placement::CreateHostingVolume { size, clusters } => Ok(Decision::Grow(size, clusters)),
@@ -144,8 +150,8 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
     ) -> (BTreeSet<HostAddress>, String) {
         let mut tasks = JoinSet::new();
         for host in hosts {
-            let blocks = self.blocks.clone();
-            tasks.spawn(async move { (host, blocks.ping(host).await) });
+            let daemons = self.daemons.clone();
+            tasks.spawn(async move { (host, daemons.ping(host).await) });
         }
         let (mut alive, mut dead) = (BTreeSet::new(), Vec::new());
         for (host, outcome) in tasks.join_all().await {

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use blockd_client::vocabulary::{Capacity, HostAddress, NodeId, SealingKeys, VolumeId};
+use csi_controller::blocks::daemons::Daemons;
 use csi_controller::blocks::fake::{FakeBlocks, Kill};
-use csi_controller::blocks::queue::Queue;
 use csi_controller::hosting::fake::FakeHosting;
-use csi_controller::metrics::{BackendMetrics, SpaceMetrics};
+use csi_controller::metrics::{BackendMetrics, HostMetrics, SpaceMetrics};
 use csi_controller::ops::{Operations, Policy};
 use csi_controller::placement::{Preference, Rules, Sizes};
 use csi_controller::rpc;
@@ -21,6 +21,8 @@ use tonic::Status;
 use tonic::transport::Channel;
 
 pub(crate) const GIB: i64 = 1 << 30;
+/// How long a request waits for its turn.
+const QUEUE: Duration = Duration::from_secs(30);
 
 /// The backends, and the controller that serves them at the moment.
 pub(crate) struct Cluster {
@@ -69,17 +71,18 @@ impl Cluster {
                 prefer: Preference::BestFit,
                 most_blocks: None,
             },
-            turn: Duration::from_secs(30),
+            turn: QUEUE,
         };
         let keys: SealingKeys = format!("k1:{}=", "A".repeat(43)).parse().unwrap();
-        let queue = Queue::new(
+        let daemons = Daemons::new(
             blocks.clone(),
-            Duration::from_secs(30),
+            QUEUE,
             BackendMetrics::default(),
+            HostMetrics::default(),
         );
         let operations = Operations::new(
             hosting.clone(),
-            queue,
+            daemons,
             Some(keys),
             policy,
             SpaceMetrics::default(),

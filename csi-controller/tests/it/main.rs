@@ -21,4 +21,6 @@ mod listing;
 #[cfg(test)]
 mod publish;
 #[cfg(test)]
+mod schedule;
+#[cfg(test)]
 mod secrets;
