@@ -10,7 +10,7 @@ use backon::{ConstantBuilder, Retryable};
 use crate::answers::{self, Asked, Create, Resize};
 use crate::block::{BlockInfo, CreateBlock, Prealloc};
 use crate::error::Error;
-use crate::transport::{Reply, Request, Transport};
+use crate::transport::{Reply, Request, Transport, TransportError};
 use crate::vocabulary::{
     BlockName, Capacity, HostAddress, HostingVolume, Initiator, Iqn, VolumeId,
 };
@@ -279,8 +279,23 @@ impl<T: Transport> Blockd<T> {
                 tracing::debug!(%host, verb, %error, ?elapsed, "gluster-block did not answer");
             }
         }
-        outcome.map_err(Error::Transport)
+        outcome.map_err(unanswered)
     }
+}
+
+/// A daemon that is not there is the same by whichever way it was looked for.
+fn unanswered(error: TransportError) -> Error {
+    if let TransportError::DaemonDown { host, socket, .. } = &error {
+        let reason = format!(
+            "gluster-blockd does not listen on {}; start it",
+            socket.display()
+        );
+        return Error::Unavailable {
+            host: *host,
+            reason,
+        };
+    }
+    Error::Transport(error)
 }
 
 /// What `create` comes to.

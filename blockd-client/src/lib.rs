@@ -9,7 +9,8 @@
 //!
 //! - [`vocabulary`]: names, sizes, identities, secrets, and what controller and node hand to each other. Of use alone.
 //! - [`Blockd`]: the operations. [`CreateBlock`] and [`BlockInfo`]: a block as wanted and as seen. [`Error`]: all else.
-//! - [`transport`]: how a request reaches a storage host. Feature `ssh` brings [`transport::ssh`](transport).
+//! - [`transport`]: how a request reaches a storage host. Feature `ssh` brings [`transport::ssh`](transport),
+//!   feature `local` the daemon's own socket.
 //!
 //! # Making a block
 //!

@@ -11,6 +11,8 @@ use std::time::Duration;
 use crate::block::CreateBlock;
 use crate::vocabulary::{Capacity, HostAddress, HostingVolume, Iqn, VolumeId};
 
+#[cfg(feature = "local")]
+pub mod local;
 #[cfg(feature = "ssh")]
 pub mod ssh;
 
@@ -223,6 +225,17 @@ pub enum TransportError {
         /// The most that is taken of each of stdout and stderr.
         limit: usize,
     },
+    /// Nobody listens on the daemon's own socket.
+    #[error("gluster-blockd on {host} does not listen on {}; start it, and see that this is its socket", socket.display())]
+    DaemonDown {
+        /// The host.
+        host: HostAddress,
+        /// The socket.
+        socket: PathBuf,
+        /// What the system said.
+        #[source]
+        source: Cause,
+    },
     /// The transport itself broke down.
     #[error("the transport to {host} broke down")]
     Broken {
@@ -240,6 +253,7 @@ impl TransportError {
     /// | no                                                            | yes                                  |
     /// |---------------------------------------------------------------|--------------------------------------|
     /// | settings, connecting, handshake, host key, login, not started | lost, signal, answer too long, broken |
+    /// | nobody listens on the daemon's socket                         |                                      |
     /// | deadline before the request was sent                          | deadline after it                    |
     #[must_use]
     pub const fn may_have_started(&self) -> bool {
@@ -250,7 +264,8 @@ impl TransportError {
             | Self::HostKeyUnknown { .. }
             | Self::HostKeyMismatch { .. }
             | Self::Login { .. }
-            | Self::NotStarted { .. } => false,
+            | Self::NotStarted { .. }
+            | Self::DaemonDown { .. } => false,
             Self::Deadline { started, .. } => *started,
             Self::Lost { .. }
             | Self::Signal { .. }
