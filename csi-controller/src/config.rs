@@ -14,8 +14,8 @@ use secrecy::SecretString;
 use url::Url;
 
 use crate::args::Args;
-use crate::hosting::ClusterId;
-use crate::hosting::heketi::{Connection, Making, Patience};
+use crate::hosting::heketi::{Connection, Patience};
+use crate::hosting::{ClusterId, Making};
 use crate::ops::Policy;
 use crate::placement::{Preference, Rules, Sizes};
 

@@ -11,9 +11,16 @@ use std::str::FromStr;
 use blockd_client::vocabulary::{Capacity, HostAddress, HostingVolume};
 use proto::error::{Classify, ErrorKind};
 
+mod address;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;
 pub mod heketi;
+mod naming;
+mod rest;
+mod token;
+
+pub use self::naming::Making;
+pub use self::rest::ClientError;
 
 /// Whoever makes hosting volumes.
 pub trait HostingVolumes: Send + Sync + 'static {

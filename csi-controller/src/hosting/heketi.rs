@@ -11,7 +11,6 @@
 //!
 //! heketi has no look-up by name, so listing means reading every id once; ids of other people's volumes are remembered.
 
-mod auth;
 mod client;
 mod queue;
 mod wire;
@@ -19,13 +18,14 @@ mod wire;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Mutex, PoisonError};
 
-use blockd_client::vocabulary::{Capacity, HostAddress, HostingVolume, Invalid};
-use uuid::Uuid;
+use blockd_client::vocabulary::{Capacity, HostingVolume, Invalid};
 
 use self::client::Client;
-pub use self::client::{ClientError, Connection, Patience};
+pub use self::client::{Connection, Patience};
 use self::queue::End;
-use super::{ClusterId, Hosting, HostingError, HostingVolumes, Room};
+use super::address::address;
+use super::naming::Naming;
+use super::{ClientError, ClusterId, Hosting, HostingError, HostingVolumes, Making, Room};
 
 const GIB: u64 = 1 << 30;
 /// heketi keeps some of a device for the thin pool's own data.
@@ -42,35 +42,6 @@ pub struct Heketi {
     foreign: Mutex<HashSet<String>>,
 }
 
-/// How hosting volumes are made.
-#[derive(Debug, Clone)]
-pub struct Making {
-    /// The first part of their names.
-    pub prefix: String,
-    /// What is set on each, in heketi's form.
-    pub options: Vec<String>,
-}
-
-#[derive(Debug)]
-struct Naming {
-    prefix: String,
-}
-
-impl Naming {
-    fn fresh(&self) -> String {
-        format!("{}_{}", self.prefix, Uuid::new_v4().simple())
-    }
-
-    fn is_ours(&self, name: &str) -> bool {
-        let rest = name
-            .strip_prefix(&self.prefix)
-            .and_then(|rest| rest.strip_prefix('_'));
-        rest.is_some_and(|rest| {
-            rest.len() == 32 && rest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-        })
-    }
-}
-
 impl Heketi {
     /// Talks to the heketi of `connection`. Connects to nobody yet.
     ///
@@ -80,9 +51,7 @@ impl Heketi {
     pub fn new(connection: Connection, making: Making) -> Result<Self, ClientError> {
         Ok(Self {
             client: Client::new(connection)?,
-            naming: Naming {
-                prefix: making.prefix,
-            },
+            naming: Naming::new(making.prefix),
             options: making.options,
             foreign: Mutex::default(),
         })
@@ -344,49 +313,9 @@ fn cluster_id(id: &str) -> Result<ClusterId, HostingError> {
         })
 }
 
-/// gluster-block takes IPv4 addresses only; heketi may know its hosts by name.
-async fn address(name: &str) -> Result<HostAddress, HostingError> {
-    if let Ok(address) = name.parse() {
-        return Ok(address);
-    }
-    let unknown = || HostingError::NoAddress {
-        name: name.to_owned(),
-    };
-    let found = tokio::net::lookup_host((name, 0))
-        .await
-        .map_err(|_| unknown())?;
-    let mut v4: Vec<HostAddress> = found
-        .filter_map(|address| match address.ip() {
-            std::net::IpAddr::V4(ip) => Some(HostAddress::new(ip)),
-            std::net::IpAddr::V6(_) => None,
-        })
-        .collect();
-    v4.sort();
-    v4.first().copied().ok_or_else(unknown)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn our_names_are_of_one_form_and_never_the_same() {
-        let naming = Naming {
-            prefix: "gbcsi".to_owned(),
-        };
-        let (one, other) = (naming.fresh(), naming.fresh());
-        assert!(naming.is_ours(&one) && one != other);
-        assert!(one.parse::<HostingVolume>().is_ok());
-        for foreign in [
-            "gbcsi_1",
-            "vol_x",
-            "gbcsi",
-            &format!("x{one}"),
-            &one.to_uppercase(),
-        ] {
-            assert!(!naming.is_ours(foreign), "{foreign}");
-        }
-    }
 
     #[test]
     fn the_largest_volume_is_bounded_by_the_third_node() {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use blockd_client::vocabulary::Capacity;
-use csi_controller::hosting::heketi::{Connection, Heketi, Making, Patience};
-use csi_controller::hosting::{HostingError, HostingVolumes};
+use csi_controller::hosting::heketi::{Connection, Heketi, Patience};
+use csi_controller::hosting::{HostingError, HostingVolumes, Making};
 
 use crate::heketi_server::{KEY, Server, Volume};
 

@@ -1,19 +1,30 @@
-//! One request to heketi: signed anew, no redirects followed, repeated while heketi is busy.
+//! Requests to heketi, repeated while it is busy, and its refusals put into words.
 //!
-//! Errors come as plain text, sometimes empty. Bodies are never logged: those about blocks hold CHAP passwords.
+//! Errors come as plain text, sometimes empty.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
-use reqwest::header::{AUTHORIZATION, HeaderMap};
-use reqwest::{Certificate, Method, StatusCode};
-use secrecy::{ExposeSecret, SecretString};
+use reqwest::{Method, StatusCode};
+use secrecy::SecretString;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use super::auth::{self, SigningError};
 use crate::hosting::HostingError;
+use crate::hosting::rest::{Answer, ClientError, Flags, Rest};
+use crate::hosting::token::Signer;
+
+/// The only issuer that may do everything; a `user` token cannot even read the queue.
+const ISSUER: &str = "admin";
+/// The Go client's lifetime of a token; long enough for clocks that are a little apart.
+const LIFETIME: Duration = Duration::from_mins(5);
+
+const FLAGS: Flags = Flags {
+    backend: "heketi",
+    url: "--heketi-url",
+    ca: "--heketi-ca-file",
+};
 
 /// What the client needs to know.
 #[derive(Debug, Clone)]
@@ -57,47 +68,21 @@ impl Default for Patience {
 /// Sends requests.
 #[derive(Debug)]
 pub(super) struct Client {
-    http: reqwest::Client,
-    url: Url,
-    key: SecretString,
+    rest: Rest,
     pub(super) patience: Patience,
 }
 
-/// What came back. `Debug` leaves the text out.
-pub(super) struct Answer {
-    pub(super) what: String,
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    pub(super) text: String,
-}
-
-impl std::fmt::Debug for Answer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Answer({} to {})", self.status, self.what)
-    }
-}
-
-/// Why the client cannot be made.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot make an HTTP client for heketi; see --heketi-ca-file")]
-pub struct ClientError(#[source] reqwest::Error);
-
 impl Client {
     pub(super) fn new(connection: Connection) -> Result<Self, ClientError> {
-        let mut builder = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            // heketi is near; a proxy from the environment would only see our tokens.
-            .no_proxy()
-            .connect_timeout(connection.request_timeout.min(Duration::from_secs(10)))
-            .timeout(connection.request_timeout);
-        if let Some(pem) = &connection.ca {
-            let certificate = Certificate::from_pem(pem).map_err(ClientError)?;
-            builder = builder.add_root_certificate(certificate);
-        }
-        Ok(Self {
-            http: builder.build().map_err(ClientError)?,
-            url: connection.url,
+        let signer = Signer {
+            issuer: ISSUER,
             key: connection.key,
+            lifetime: LIFETIME,
+            dated: true,
+        };
+        let (ca, timeout) = (connection.ca.as_deref(), connection.request_timeout);
+        Ok(Self {
+            rest: Rest::new(connection.url, ca, timeout, signer, FLAGS)?,
             patience: connection.patience,
         })
     }
@@ -111,7 +96,7 @@ impl Client {
         match answer.status {
             StatusCode::OK => answer.json().map(Some),
             StatusCode::NOT_FOUND => Ok(None),
-            _ => Err(answer.refusal()),
+            _ => Err(refusal(&answer)),
         }
     }
 
@@ -141,111 +126,40 @@ impl Client {
         path: &str,
         body: Option<&impl Serialize>,
     ) -> Result<Answer, HostingError> {
-        let what = format!("{method} {path}");
-        let url = self.resolve(path)?;
-        let token = auth::authorization(&self.key, method.as_str(), url.path(), SystemTime::now())
-            .map_err(|SigningError(error)| HostingError::Protocol {
-                what: what.clone(),
-                why: format!("its token cannot be signed: {error}"),
-            })?;
-        let mut request = self
-            .http
-            .request(method.clone(), url)
-            .header(AUTHORIZATION, token.expose_secret());
-        if let Some(body) = body {
-            request = request.json(body);
-        }
-        let outcome = async {
-            let response = request.send().await?;
-            let (status, headers) = (response.status(), response.headers().clone());
-            Ok::<_, reqwest::Error>((status, headers, response.text().await?))
-        };
-        let (status, headers, text) = outcome
-            .await
-            .map_err(|error| self.lost(&method, &what, error))?;
-        tracing::debug!(what, status = status.as_u16(), "heketi answered");
-        let answer = Answer {
-            what,
-            status,
-            headers,
-            text,
-        };
-        match status {
+        let answer = self.rest.send(&method, path, body).await?;
+        match answer.status {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
                 Err(HostingError::Busy {
-                    said: answer.said(),
+                    said: said(&answer),
                 })
             }
-            StatusCode::UNAUTHORIZED => Err(unauthorized(answer.said())),
+            StatusCode::UNAUTHORIZED => Err(unauthorized(said(&answer))),
             _ => Ok(answer),
-        }
-    }
-
-    /// heketi names places by their path alone.
-    fn resolve(&self, path: &str) -> Result<Url, HostingError> {
-        let odd = |why: String| HostingError::Protocol {
-            what: path.chars().take(100).collect(),
-            why,
-        };
-        let url = self
-            .url
-            .join(path)
-            .map_err(|error| odd(error.to_string()))?;
-        if url.origin() == self.url.origin() {
-            Ok(url)
-        } else {
-            // A token for another host would be a gift.
-            Err(odd("it points to another server".to_owned()))
-        }
-    }
-
-    fn lost(&self, method: &Method, what: &str, error: reqwest::Error) -> HostingError {
-        let error = error.without_url();
-        if error.is_connect() || *method == Method::GET {
-            return HostingError::Unreachable {
-                url: self.url.to_string(),
-                setting: "--heketi-url",
-                source: Box::new(error),
-            };
-        }
-        HostingError::Unknown {
-            what: what.to_owned(),
-            why: proto::error::Chain(&error).to_string(),
         }
     }
 }
 
-impl Answer {
-    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, HostingError> {
-        // serde's message names keys and places, never values of strings.
-        serde_json::from_str(&self.text).map_err(|error| HostingError::Protocol {
-            what: self.what.clone(),
-            why: error.to_string(),
-        })
+/// heketi's own words; it sometimes has none.
+pub(super) fn said(answer: &Answer) -> String {
+    let text = answer.text.trim();
+    if text.is_empty() {
+        return format!("status {} and no message", answer.status.as_u16());
     }
+    text.chars().take(500).collect()
+}
 
-    /// heketi's own words; it sometimes has none.
-    pub(super) fn said(&self) -> String {
-        let text = self.text.trim();
-        if text.is_empty() {
-            return format!("status {} and no message", self.status.as_u16());
-        }
-        text.chars().take(500).collect()
-    }
-
-    pub(super) fn refusal(&self) -> HostingError {
-        let said = self.said();
-        match self.status {
-            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => HostingError::Protocol {
-                what: self.what.clone(),
-                why: format!("{said}; is this heketi? see setting --heketi-url"),
-            },
-            status if status.is_redirection() || status.is_success() => HostingError::Protocol {
-                what: self.what.clone(),
-                why: format!("status {} was not expected here", status.as_u16()),
-            },
-            _ => HostingError::Refused { said },
-        }
+pub(super) fn refusal(answer: &Answer) -> HostingError {
+    let said = said(answer);
+    match answer.status {
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => HostingError::Protocol {
+            what: answer.what.clone(),
+            why: format!("{said}; is this heketi? see setting --heketi-url"),
+        },
+        status if status.is_redirection() || status.is_success() => HostingError::Protocol {
+            what: answer.what.clone(),
+            why: format!("status {} was not expected here", status.as_u16()),
+        },
+        _ => HostingError::Refused { said },
     }
 }
 
@@ -278,16 +192,5 @@ mod tests {
         ] {
             assert!(text(said).contains("clocks"), "{}", text(said));
         }
-    }
-
-    #[test]
-    fn an_answer_shows_no_text() {
-        let answer = Answer {
-            what: "GET /blockvolumes/1".to_owned(),
-            status: StatusCode::OK,
-            headers: HeaderMap::new(),
-            text: "{\"password\":\"hidden\"}".to_owned(),
-        };
-        assert!(!format!("{answer:?}").contains("hidden"));
     }
 }

@@ -13,8 +13,9 @@ use reqwest::{Method, StatusCode};
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
-use super::client::{Answer, Client};
+use super::client::{Client, refusal, said};
 use crate::hosting::HostingError;
+use crate::hosting::rest::Answer;
 
 /// How an operation ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,10 +46,10 @@ impl Client {
     pub(super) async fn run(&self, path: &str, body: &impl Serialize) -> Result<End, HostingError> {
         let answer = self.send(Method::POST, path, Some(body)).await?;
         if answer.status == StatusCode::INTERNAL_SERVER_ERROR {
-            return Ok(End::Failed(answer.said()));
+            return Ok(End::Failed(said(&answer)));
         }
         if answer.status != StatusCode::ACCEPTED {
-            return Err(answer.refusal());
+            return Err(refusal(&answer));
         }
         let queue = location(&answer)?;
         let give_up = Instant::now() + self.patience.operation;
@@ -74,11 +75,11 @@ impl Client {
             StatusCode::OK if answer.headers.contains_key("x-pending") => Look::Pending,
             StatusCode::SEE_OTHER => Look::Ended(End::At(location(&answer)?)),
             StatusCode::OK | StatusCode::NO_CONTENT => Look::Ended(End::Nothing),
-            StatusCode::INTERNAL_SERVER_ERROR => Look::Ended(End::Failed(answer.said())),
+            StatusCode::INTERNAL_SERVER_ERROR => Look::Ended(End::Failed(said(&answer))),
             StatusCode::NOT_FOUND => Look::Ended(End::Lost(
                 "heketi no longer knows the operation; it may have been restarted",
             )),
-            _ => return Err(answer.refusal()),
+            _ => return Err(refusal(&answer)),
         })
     }
 }
