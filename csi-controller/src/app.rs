@@ -1,6 +1,6 @@
 //! The composition root: builds ports, operations and services, runs them, and ends them in order.
 //!
-//! It serves at once and is ready when heketi answers and a storage host does; until then `Probe` and `/readyz` say no, the
+//! It serves at once and is ready when the backend answers and a storage host does; until then `Probe` and `/readyz` say no, the
 //! latter with the setting to look at. At the end operations get time: a half-made block would be found and removed by the
 //! next attempt, but that costs more than a few seconds of waiting.
 
@@ -22,8 +22,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::blocks::Blocks;
 use crate::blocks::daemons::Daemons;
-use crate::config::Config;
+use crate::config::{Backend, Config};
 use crate::hosting::HostingVolumes;
+use crate::hosting::gd2::Gd2;
 use crate::hosting::heketi::Heketi;
 use crate::metrics::{BackendMetrics, HostMetrics, SpaceMetrics};
 use crate::ops::Operations;
@@ -39,9 +40,34 @@ pub async fn run(
     log: LogControl,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
+    let making = config.making.clone();
+    match config.backend.clone() {
+        Backend::Heketi(connection) => {
+            serve(
+                "heketi",
+                Heketi::new(connection, making)?,
+                config,
+                log,
+                shutdown,
+            )
+            .await
+        }
+        Backend::Gd2(connection) => {
+            serve("gd2", Gd2::new(connection, making)?, config, log, shutdown).await
+        }
+    }
+}
+
+async fn serve<H: HostingVolumes>(
+    backend: &'static str,
+    hosting: H,
+    config: Config,
+    log: LogControl,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
     let readiness = Readiness::default();
     let conditions = Conditions {
-        backend: readiness.condition("heketi"),
+        backend: readiness.condition(backend),
         hosts: readiness.condition("storage hosts"),
     };
     let mut metrics = Metrics::new("gluster_block_csi_controller");
@@ -51,12 +77,11 @@ pub async fn run(
     hosts.register(metrics.registry_mut());
     spaces.register(metrics.registry_mut());
 
-    let heketi = Heketi::new(config.heketi, config.making)?;
     let transport =
         SshTransport::new(config.ssh).context("cannot use --ssh-key-file or --ssh-known-hosts")?;
     let blocks = Blockd::new(transport, config.timeouts);
     let daemons = Daemons::new(blocks, config.queue, requests, hosts);
-    let operations = Operations::new(heketi, daemons, config.keys, config.policy, spaces);
+    let operations = Operations::new(hosting, daemons, config.keys, config.policy, spaces);
     let locks = VolumeLocks::default();
 
     let plugin = Plugin::bind(&config.socket, config.admin_address).await?;
@@ -82,7 +107,7 @@ pub async fn run(
         .await?)
 }
 
-/// Whether heketi and the storage hosts answer.
+/// Whether the backend and the storage hosts answer.
 const WATCH: Watch = Watch {
     well: "backend and storage hosts answer",
     unwell: "not ready",
@@ -107,7 +132,7 @@ async fn look<H: HostingVolumes, B: Blocks>(
     conditions.backend.ok();
     let hosts: BTreeSet<_> = rooms.into_iter().flat_map(|room| room.hosts).collect();
     if hosts.is_empty() {
-        let reason = "heketi has no cluster for block volumes with nodes in it".to_owned();
+        let reason = "the backend has no cluster for block volumes with nodes in it".to_owned();
         conditions.hosts.fail(&reason);
         return Err(reason);
     }

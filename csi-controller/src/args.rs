@@ -5,12 +5,21 @@
     reason = "doc comments here are the help texts, printed as they are"
 )]
 
-use clap::Parser;
+use std::ffi::OsString;
+
+use clap::parser::ValueSource;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
+
+mod gd2;
+mod heketi;
+
+pub use self::gd2::Gd2Args;
+pub use self::heketi::HeketiArgs;
 
 /// The CSI controller for gluster-block.
 ///
 /// Runs once in the cluster, beside external-provisioner, external-attacher and external-resizer. It makes hosting volumes
-/// through heketi, makes blocks on them by running gluster-block on the storage hosts over ssh, and tells nodes how to reach
+/// through heketi or gd2, makes blocks on them by running gluster-block on the storage hosts over ssh, and tells nodes how to reach
 /// them. It keeps no state: it may be restarted at any moment. Secrets are given as files only.
 #[derive(Debug, Clone, Parser)]
 #[command(
@@ -40,7 +49,7 @@ pub struct Args {
     )]
     pub driver_name: String,
 
-    /// Who makes hosting volumes: heketi.
+    /// Who makes hosting volumes: heketi, or gd2 (GlusterD2). Settings of the other one are refused.
     #[arg(
         long,
         env = "GBCSI_BACKEND",
@@ -82,60 +91,16 @@ pub struct Args {
     #[arg(long, env = "GBCSI_SEALING_KEY_FILE", value_name = "FILE")]
     pub sealing_key_file: Option<String>,
 
-    /// Where heketi is: http://HOST:PORT or https://HOST:PORT.
-    #[arg(long, env = "GBCSI_HEKETI_URL", value_name = "URL", default_value = "")]
-    pub heketi_url: String,
-
-    /// heketi's user. Only admin can make hosting volumes.
-    #[arg(
-        long,
-        env = "GBCSI_HEKETI_USER",
-        value_name = "USER",
-        default_value = "admin"
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "a doc comment would become a heading of the help"
     )]
-    pub heketi_user: String,
+    pub heketi: HeketiArgs,
 
-    /// The file with heketi's admin key.
-    #[arg(
-        long,
-        env = "GBCSI_HEKETI_KEY_FILE",
-        value_name = "FILE",
-        default_value = ""
-    )]
-    pub heketi_key_file: String,
-
-    /// The file with the certificate authority of heketi's certificate, in PEM; not needed for a public one.
-    #[arg(long, env = "GBCSI_HEKETI_CA_FILE", value_name = "FILE")]
-    pub heketi_ca_file: Option<String>,
-
-    /// How long one request to heketi may take.
-    #[arg(
-        long,
-        env = "GBCSI_HEKETI_TIMEOUT",
-        value_name = "TIME",
-        default_value = "30s"
-    )]
-    pub heketi_timeout: String,
-
-    /// How long heketi may take to make a hosting volume.
-    #[arg(
-        long,
-        env = "GBCSI_HEKETI_OPERATION_TIMEOUT",
-        value_name = "TIME",
-        default_value = "15min"
-    )]
-    pub heketi_operation_timeout: String,
-
-    /// The clusters of heketi to use, as ids separated by commas; all when empty.
-    ///
-    /// A storage class may choose among them with the parameter clusterids.
-    #[arg(
-        long,
-        env = "GBCSI_HEKETI_CLUSTERS",
-        value_name = "IDS",
-        default_value = ""
-    )]
-    pub heketi_clusters: String,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "as above")]
+    pub gd2: Gd2Args,
 
     /// The size of a new hosting volume in GiB; more if a block needs more. Blocks can fill 98 % of it.
     #[arg(
@@ -185,7 +150,10 @@ pub struct Args {
     )]
     pub hosting_volume_prefix: String,
 
-    /// More options of new hosting volumes, after "group gluster-block", as heketi takes them: "KEY VALUE", separated by commas.
+    /// More options of new hosting volumes, as the backend names them: "KEY VALUE", separated by commas.
+    ///
+    /// With heketi they come after "group gluster-block". With gd2 they come beside its profile gluster-block; which of the two
+    /// counts where both name an option is gd2's to say.
     #[arg(
         long,
         env = "GBCSI_HOSTING_VOLUME_OPTIONS",
@@ -267,4 +235,44 @@ pub struct Args {
         default_value = "5min"
     )]
     pub queue_timeout: String,
+
+    /// Flags that were really given, by flag or by variable, and not empty.
+    #[arg(skip)]
+    pub given: Vec<String>,
+}
+
+impl Args {
+    /// Reads a command line and the environment.
+    ///
+    /// # Errors
+    ///
+    /// clap's: an unknown flag, or a question such as `--help`.
+    pub fn read<I>(words: I) -> Result<Self, clap::Error>
+    where
+        I: IntoIterator,
+        I::Item: Into<OsString> + Clone,
+    {
+        let mut command = Self::command();
+        let matches = command.try_get_matches_from_mut(words)?;
+        let mut args = Self::from_arg_matches(&matches)?;
+        let typed = |id: &str| {
+            let source = matches.value_source(id);
+            let full = matches
+                .get_raw(id)
+                .is_some_and(|mut values| values.any(|value| !value.is_empty()));
+            full && source.is_some_and(|source| source != ValueSource::DefaultValue)
+        };
+        let flags = command.get_arguments();
+        args.given = flags
+            .filter(|flag| typed(flag.get_id().as_str()))
+            .filter_map(|flag| flag.get_long().map(|long| format!("--{long}")))
+            .collect();
+        Ok(args)
+    }
+
+    /// Those of [`given`](Self::given) that begin so.
+    pub fn given_to(&self, beginning: &str) -> impl Iterator<Item = &String> {
+        let given = self.given.iter();
+        given.filter(move |flag| flag.starts_with(beginning))
+    }
 }

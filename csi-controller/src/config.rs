@@ -10,17 +10,18 @@ use blockd_client::vocabulary::{Capacity, SealingKeys};
 use proto::error::Chain;
 use proto::service::settings::{Checker, Mistakes};
 use proto::service::telemetry::LogFormat;
-use secrecy::SecretString;
-use url::Url;
 
 use crate::args::Args;
-use crate::hosting::heketi::{Connection, Patience};
 use crate::hosting::{ClusterId, Making};
 use crate::ops::Policy;
 use crate::placement::{Preference, Rules, Sizes};
 
+mod backend;
 #[cfg(test)]
 mod tests;
+
+pub use self::backend::Backend;
+use self::backend::Kind;
 
 /// The settings of a run.
 #[derive(Debug)]
@@ -37,8 +38,8 @@ pub struct Config {
     pub log_filter: String,
     /// The keys that seal CHAP credentials.
     pub keys: Option<SealingKeys>,
-    /// heketi.
-    pub heketi: Connection,
+    /// Who makes hosting volumes.
+    pub backend: Backend,
     /// How hosting volumes are made.
     pub making: Making,
     /// What the operator decided on placement.
@@ -56,7 +57,6 @@ impl TryFrom<Args> for Config {
 
     fn try_from(args: Args) -> Result<Self, Mistakes> {
         let mut check = Checker::default();
-        backend(&mut check, &args.backend);
         let socket = check.socket(&args.endpoint);
         let driver_name = check.driver_name(&args.driver_name);
         let admin_address = check.admin_address(&args.admin_address);
@@ -65,14 +65,15 @@ impl TryFrom<Args> for Config {
             .sealing_key_file
             .as_deref()
             .and_then(|file| sealing_keys(&mut check, file));
-        let heketi = heketi(&mut check, &args);
-        let making = making(&mut check, &args);
+        let kind = backend::kind(&mut check, &args);
+        let backend = backend::backend(&mut check, kind, &args);
+        let making = making(&mut check, kind, &args);
         let policy = policy(&mut check, &args);
         let ssh = ssh(&mut check, &args);
         let block = time(&mut check, "--block-timeout", &args.block_timeout);
         let query = time(&mut check, "--query-timeout", &args.query_timeout);
         let queue = time(&mut check, "--queue-timeout", &args.queue_timeout);
-        let heketi = check.finish(heketi)?;
+        let backend = check.finish(backend)?;
         Ok(Self {
             socket,
             driver_name,
@@ -80,7 +81,7 @@ impl TryFrom<Args> for Config {
             log_format,
             log_filter: args.log_level,
             keys,
-            heketi,
+            backend,
             making,
             policy,
             ssh,
@@ -95,14 +96,6 @@ impl TryFrom<Args> for Config {
             },
             queue,
         })
-    }
-}
-
-fn backend(check: &mut Checker, backend: &str) {
-    match backend {
-        "heketi" => {}
-        "gd2" => check.mistake("--backend: gd2 is not built yet; this version serves heketi only"),
-        other => check.wrong("--backend", other, "heketi"),
     }
 }
 
@@ -149,49 +142,7 @@ fn read(check: &mut Checker, flag: &str, file: &str) -> String {
     }
 }
 
-fn heketi(check: &mut Checker, args: &Args) -> Option<Connection> {
-    let rule = "heketi's address: http://HOST:PORT or https://HOST:PORT, without a path";
-    let url: Option<Url> = check.parse("--heketi-url", &args.heketi_url, rule);
-    let url = url.filter(|url| {
-        let legal = matches!(url.scheme(), "http" | "https")
-            && url.has_host()
-            && url.path() == "/"
-            && url.query().is_none()
-            && url.username().is_empty()
-            && url.password().is_none();
-        if !legal {
-            check.wrong("--heketi-url", &args.heketi_url, rule);
-        }
-        legal
-    });
-    if args.heketi_user != "admin" {
-        let rule = "admin; heketi lets no other user make hosting volumes";
-        check.wrong("--heketi-user", &args.heketi_user, rule);
-    }
-    let key = read(check, "--heketi-key-file", &args.heketi_key_file);
-    let ca = args
-        .heketi_ca_file
-        .as_deref()
-        .map(|file| read(check, "--heketi-ca-file", file).into_bytes());
-    let patience = Patience {
-        operation: time(
-            check,
-            "--heketi-operation-timeout",
-            &args.heketi_operation_timeout,
-        ),
-        ..Patience::default()
-    };
-    let request_timeout = time(check, "--heketi-timeout", &args.heketi_timeout);
-    Some(Connection {
-        url: url?,
-        key: SecretString::from(key.trim_end_matches(['\r', '\n'])),
-        ca,
-        request_timeout,
-        patience,
-    })
-}
-
-fn making(check: &mut Checker, args: &Args) -> Making {
+fn making(check: &mut Checker, kind: Option<Kind>, args: &Args) -> Making {
     let prefix = &args.hosting_volume_prefix;
     let legal = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     if !(1..=30).contains(&prefix.len()) || !prefix.bytes().all(legal) || prefix.starts_with('-') {
@@ -199,7 +150,8 @@ fn making(check: &mut Checker, args: &Args) -> Making {
             "a name's first part: 1 to 30 letters, digits, dashes or underscores, no dash first";
         check.wrong("--hosting-volume-prefix", prefix, rule);
     }
-    let mut options = vec!["group gluster-block".to_owned()];
+    let first = kind.unwrap_or(Kind::Heketi).options();
+    let mut options: Vec<String> = first.iter().map(|&option| option.to_owned()).collect();
     let more = args.hosting_volume_options.split(',').map(str::trim);
     for option in more.filter(|option| !option.is_empty()) {
         // gluster takes several pairs in one `volume set`, which saves seconds each.
@@ -231,7 +183,7 @@ fn policy(check: &mut Checker, args: &Args) -> Policy {
         let rule = "at most --hosting-volume-max-size";
         check.wrong("--hosting-volume-size", &args.hosting_volume_size, rule);
     }
-    let ids = args.heketi_clusters.split(',').map(str::trim);
+    let ids = args.heketi.clusters.split(',').map(str::trim);
     let clusters: Vec<ClusterId> = ids
         .filter(|id| !id.is_empty())
         .filter_map(|id| check.parse("--heketi-clusters", id, "a cluster's id"))

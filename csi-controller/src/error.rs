@@ -328,6 +328,7 @@ fn no_room(error: &HostingError) -> ErrorKind {
         HostingError::NoSpace { .. }
         | HostingError::Unreachable { .. }
         | HostingError::Busy { .. }
+        | HostingError::PeerDown { .. }
         | HostingError::Unknown { .. }
         | HostingError::NoAddress { .. }
         | HostingError::Protocol { .. } => ErrorKind::ResourceExhausted,

@@ -14,6 +14,7 @@ use proto::error::{Classify, ErrorKind};
 mod address;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;
+pub mod gd2;
 pub mod heketi;
 mod naming;
 mod rest;
@@ -146,6 +147,12 @@ pub enum HostingError {
         /// Its own words.
         said: String,
     },
+    /// One of its own nodes is down, and it begins nothing without it.
+    #[error("the backend lacks a node; start it, or take it out of the backend ({said})")]
+    PeerDown {
+        /// Its own words.
+        said: String,
+    },
     /// There is no room for the volume.
     #[error(
         "the backend has no room for a hosting volume of {size}; add devices or free some ({said})"
@@ -191,11 +198,13 @@ pub enum HostingError {
 impl Classify for HostingError {
     fn kind(&self) -> ErrorKind {
         match self {
-            Self::Unreachable { .. } | Self::Busy { .. } | Self::NoAddress { .. } => {
-                ErrorKind::Unavailable
-            }
+            Self::Unreachable { .. }
+            | Self::Busy { .. }
+            | Self::PeerDown { .. }
+            | Self::NoAddress { .. }
             // Not Internal: what is not known may yet come to be.
-            Self::Unknown { .. } | Self::Protocol { .. } => ErrorKind::Unavailable,
+            | Self::Unknown { .. }
+            | Self::Protocol { .. } => ErrorKind::Unavailable,
             Self::Unauthorized { .. } => ErrorKind::Unauthenticated,
             Self::NoSpace { .. } => ErrorKind::ResourceExhausted,
             Self::Refused { .. } => ErrorKind::FailedPrecondition,

@@ -1,7 +1,7 @@
 //! The CSI controller for gluster-block: hosting volumes, placement, blocks and publication.
 //!
 //! ```text
-//! gRPC ─► rpc ─► ops ─► ports: HostingVolumes ─► heketi
+//! gRPC ─► rpc ─► ops ─► ports: HostingVolumes ─► heketi | gd2
 //!         parse  decide        Blocks ─► blockd-client ─► ssh
 //!         respond
 //! ```

@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use csi_controller::app;
 use csi_controller::args::Args;
 use csi_controller::config::Config;
 use proto::service::{shutdown, telemetry};
 
 fn main() -> ExitCode {
-    let config = match Config::try_from(Args::parse()) {
+    let args = Args::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    let config = match Config::try_from(args) {
         Ok(config) => config,
         Err(mistakes) => {
             eprintln!("csi-controller cannot start:\n{mistakes}");

@@ -90,8 +90,7 @@ const KNOWN: [&str; 7] = [
     "ringBuffer",
 ];
 
-const SERVER: &str =
-    "the backend is a setting of the controller (--heketi-url, --heketi-user, --heketi-key-file)";
+const SERVER: &str = "the backend is a setting of the controller (--heketi-url, --heketi-user, --heketi-key-file, or those of gd2)";
 const MODE: &str =
     "a driver serves one backend, chosen by the controller's --backend; leave the key out";
 

@@ -1,9 +1,10 @@
 //! What a start accepts, and that it reports every mistake.
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use proptest::prelude::*;
 
 use super::*;
+use crate::hosting::gd2;
 
 struct Files(tempfile::TempDir);
 
@@ -20,6 +21,23 @@ impl Files {
         self.0.path().join(name).display().to_string()
     }
 
+    fn gd2(&self, more: &[&str]) -> Result<Config, Mistakes> {
+        let key = self.path("key");
+        let base = [
+            "csi-controller",
+            "--backend=gd2",
+            "--gd2-url=http://10.0.0.1:24007",
+            "--gd2-secret-file",
+            &key,
+            "--ssh-key-file",
+            &key,
+            "--ssh-known-hosts",
+            &key,
+        ];
+        let more: Vec<&str> = base.into_iter().chain(more.iter().copied()).collect();
+        Args::read(more).unwrap().try_into()
+    }
+
     fn config(&self, more: &[&str]) -> Result<Config, Mistakes> {
         let key = self.path("key");
         let base = [
@@ -33,7 +51,7 @@ impl Files {
             &key,
         ];
         let more: Vec<&str> = base.into_iter().chain(more.iter().copied()).collect();
-        Args::try_parse_from(more).unwrap().try_into()
+        Args::read(more).unwrap().try_into()
     }
 }
 
@@ -68,7 +86,7 @@ fn every_mistake_is_reported_at_once_and_names_its_flag() {
     let wrong = [
         ("--endpoint", "tcp://0.0.0.0:1"),
         ("--driver-name", "driver9"),
-        ("--backend", "gd2"),
+        ("--backend", "glusterd2"),
         ("--placement", "worst-fit"),
         ("--hosting-volume-max-blocks", "-1"),
         ("--admin-address", "localhost"),
@@ -105,22 +123,72 @@ fn every_mistake_is_reported_at_once_and_names_its_flag() {
 
 #[test]
 fn nothing_given_says_what_is_needed() {
-    let Mistakes(mistakes) = Config::try_from(Args::parse_from(["csi-controller"])).unwrap_err();
-    let text = mistakes.join("\n");
-    for flag in [
-        "--heketi-url",
-        "--heketi-key-file",
-        "--ssh-key-file",
-        "--ssh-known-hosts",
+    for (backend, flags) in [
+        ("heketi", ["--heketi-url", "--heketi-key-file"]),
+        ("gd2", ["--gd2-url", "--gd2-secret-file"]),
     ] {
-        assert!(text.contains(flag), "{text}");
+        let args = Args::read(["csi-controller", "--backend", backend]).unwrap();
+        let text = Config::try_from(args).unwrap_err().to_string();
+        for flag in flags
+            .into_iter()
+            .chain(["--ssh-key-file", "--ssh-known-hosts"])
+        {
+            assert!(text.contains(flag), "{text}");
+        }
     }
 }
 
+// C15
 #[test]
-fn the_other_backend_is_refused_as_not_built_yet() {
-    let error = Files::new().config(&["--backend=gd2"]).unwrap_err();
-    assert!(error.to_string().contains("not built yet"), "{error}");
+fn gd2_needs_an_address_and_three_files() {
+    let config = Files::new().gd2(&[]).unwrap();
+    let Backend::Gd2(connection) = config.backend else {
+        panic!("{:?}", config.backend);
+    };
+    assert_eq!(connection.url.as_str(), "http://10.0.0.1:24007/");
+    assert_eq!(connection.request_timeout, Duration::from_secs(40));
+    assert_eq!(connection.patience.operation, Duration::from_mins(5));
+    assert_eq!(config.making.options, gd2::OPTIONS);
+}
+
+// C15
+#[test]
+fn settings_of_the_other_backend_are_refused_by_name() {
+    let files = Files::new();
+    let key = files.path("key");
+    let theirs = ["--gd2-timeout=40s", "--gd2-secret-file", &key];
+    let Mistakes(mistakes) = files.config(&theirs).unwrap_err();
+    assert_eq!(mistakes.len(), 2, "{mistakes:#?}");
+    assert!(mistakes[0].starts_with("--gd2-"), "{mistakes:#?}");
+    assert!(mistakes[0].contains("--backend is heketi"), "{mistakes:#?}");
+    let error = files.gd2(&["--heketi-clusters=a"]).unwrap_err().to_string();
+    assert!(
+        error.starts_with("--heketi-clusters: ") && error.contains("--backend is gd2"),
+        "{error}"
+    );
+    // A manifest may hold both sets, one of them empty.
+    files.gd2(&["--heketi-url="]).unwrap();
+}
+
+#[test]
+fn every_mistake_about_gd2_names_its_flag() {
+    let files = Files::new();
+    let absent = format!("--gd2-ca-file={}", files.path("absent"));
+    let wrong = [
+        "--gd2-url=http://u:p@h",
+        "--gd2-user=admin",
+        &absent,
+        "--gd2-secret-file=",
+        "--gd2-timeout=0s",
+        "--gd2-operation-timeout=x",
+    ];
+    let Mistakes(mistakes) = files.gd2(&wrong).unwrap_err();
+    for flag in wrong.map(|flag| flag.split('=').next().unwrap()) {
+        assert!(
+            mistakes.iter().any(|m| m.starts_with(&format!("{flag}: "))),
+            "{flag}: {mistakes:#?}"
+        );
+    }
 }
 
 #[test]
@@ -139,12 +207,14 @@ fn options_are_added_to_the_group() {
 fn no_secret_is_shown_by_the_settings() {
     let files = Files::new();
     let sealing = files.path("sealing");
-    let config = files.config(&["--sealing-key-file", &sealing]).unwrap();
-    let shown = format!("{config:?}");
-    assert!(
-        !shown.contains("secret\"") && !shown.contains("AAAA"),
-        "{shown}"
-    );
+    let more = ["--sealing-key-file", &sealing];
+    for config in [files.config(&more).unwrap(), files.gd2(&more).unwrap()] {
+        let shown = format!("{config:?}");
+        assert!(
+            !shown.contains("secret\"") && !shown.contains("AAAA"),
+            "{shown}"
+        );
+    }
 }
 
 #[test]
@@ -164,6 +234,9 @@ proptest! {
         check.driver_name(&value);
         time(&mut check, "--x", &value);
         gib(&mut check, "--x", &value);
-        backend(&mut check, &value);
+        let mut args = Args::read(["csi-controller"]).unwrap();
+        args.backend = value;
+        let kind = backend::kind(&mut check, &args);
+        backend::backend(&mut check, kind, &args);
     }
 }

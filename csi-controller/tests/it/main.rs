@@ -13,6 +13,10 @@ mod expand;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod gd2;
+#[cfg(test)]
+mod gd2_server;
+#[cfg(test)]
 mod heketi;
 #[cfg(test)]
 mod heketi_server;
