@@ -16,13 +16,24 @@ use tokio::time::Instant;
 /// request that gluster-blockd could still be busy with.
 const ABANDONED: Duration = Duration::from_mins(30);
 
-/// What is spoken for on a hosting volume.
+/// What is taken of a hosting volume at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reserved {
-    /// Space, beyond what the blocks that are there count for.
-    pub bytes: Capacity,
-    /// Blocks that are not there yet.
+pub struct Taken {
+    /// By the blocks that are there.
+    pub used: Capacity,
+    /// By reservations, beyond what their blocks count for already.
+    pub reserved: Capacity,
+    /// Blocks, with those that are reserved for only.
     pub blocks: usize,
+}
+
+/// What a listing of a hosting volume showed.
+#[derive(Debug)]
+pub struct Shown {
+    /// When it was asked for.
+    pub taken: Instant,
+    /// The blocks on it, with what one counts for that is not known here.
+    pub blocks: BTreeMap<VolumeId, Capacity>,
 }
 
 /// The one ledger of a process.
@@ -140,32 +151,33 @@ impl Ledger {
         self.books().sizes.get(id)?.counted()
     }
 
+    /// What of its hosting volume a block has or may get without asking again.
+    #[must_use]
+    pub fn claimed(&self, id: &VolumeId) -> Capacity {
+        let books = self.books();
+        let counted = books.sizes.get(id).and_then(Size::counted);
+        let reserved = books.reservations.get(id).map(|reserved| reserved.size);
+        counted.max(reserved).unwrap_or(Capacity::ZERO)
+    }
+
     /// What a block surely has, if it has been seen: its exact size, or the smallest that prints the same.
     #[must_use]
     pub fn promised(&self, id: &VolumeId) -> Option<Capacity> {
         self.books().sizes.get(id)?.promised()
     }
 
-    /// The blocks on a hosting volume that were noted since then, and so may lack in a listing of that moment.
-    #[must_use]
-    pub fn noted_since(&self, volume: &HostingVolume, moment: Instant) -> Vec<VolumeId> {
-        let books = self.books();
-        let noted = books
-            .sizes
-            .iter()
-            .filter(|(id, size)| id.hosting_volume == *volume && size.noted >= moment);
-        noted.map(|(id, _)| id.clone()).collect()
-    }
-
-    /// Speaks for room. A reservation that the block already has is replaced.
+    /// Speaks for room. A reservation that the block already has is replaced, never by a smaller one: what it was made for may
+    /// still come to pass.
     pub fn reserve(&self, id: &VolumeId, size: Capacity, hosts: Vec<HostAddress>) {
+        let mut books = self.books();
+        let earlier = books.reservations.get(id).map(|earlier| earlier.size);
         let reservation = Reservation {
-            size,
+            size: size.max(earlier.unwrap_or(Capacity::ZERO)),
             hosts,
             coordinator: None,
             since: Instant::now(),
         };
-        self.books().reservations.insert(id.clone(), reservation);
+        books.reservations.insert(id.clone(), reservation);
     }
 
     /// Gives room back. Only when the block is surely absent, or counted by its size.
@@ -191,34 +203,42 @@ impl Ledger {
             .map(|(id, reservation)| (id.clone(), reservation.clone()))
     }
 
-    /// What is reserved on a hosting volume. `listed` says which blocks are there: those that are count by their size
-    /// already, so only what their reservation is beyond it counts.
+    /// What is taken of a hosting volume: by the blocks that were shown, by those noted since, and by reservations. One look at
+    /// one moment, for a block that is just made turns from reserved to used.
     ///
     /// Reservations that were abandoned, and whose blocks are not there, are given up.
-    pub fn reserved_on(
-        &self,
-        volume: &HostingVolume,
-        listed: impl Fn(&VolumeId) -> bool,
-    ) -> Reserved {
+    pub fn taken(&self, volume: &HostingVolume, shown: &Shown) -> Taken {
         let mut books = self.books();
-        books.reservations.retain(|id, reservation| {
-            id.hosting_volume != *volume || listed(id) || !reservation.is_abandoned()
+        let Books {
+            sizes,
+            reservations,
+        } = &mut *books;
+        let here = |id: &VolumeId| id.hosting_volume == *volume;
+        let counted = |id: &VolumeId| sizes.get(id).and_then(Size::counted);
+        let noted = sizes.iter().filter(|(_, size)| size.noted >= shown.taken);
+        let mut there: BTreeMap<&VolumeId, Capacity> = shown
+            .blocks
+            .iter()
+            .map(|(id, size)| (id, counted(id).unwrap_or(*size)))
+            .collect();
+        for (id, size) in noted.filter(|(id, _)| here(id)) {
+            there.insert(id, size.counted().unwrap_or(Capacity::ZERO));
+        }
+        reservations.retain(|id, reservation| {
+            !here(id) || there.contains_key(id) || !reservation.is_abandoned()
         });
-        let on_it = || {
-            let all = books.reservations.iter();
-            all.filter(|(id, _)| id.hosting_volume == *volume)
-        };
-        let total = on_it().fold(0_u64, |sum, (id, reservation)| {
-            let counted = listed(id)
-                .then(|| books.sizes.get(id)?.counted())
-                .flatten()
-                .unwrap_or(Capacity::ZERO);
-            let beyond = reservation.size.checked_sub(counted);
-            sum.saturating_add(beyond.unwrap_or(Capacity::ZERO).bytes())
-        });
-        Reserved {
-            bytes: Capacity::from_bytes(total),
-            blocks: on_it().filter(|(id, _)| !listed(id)).count(),
+        let (mut reserved, mut blocks) = (0_u64, there.len());
+        for (id, reservation) in reservations.iter().filter(|(id, _)| here(id)) {
+            let has = there.get(id).copied();
+            let beyond = reservation.size.checked_sub(has.unwrap_or(Capacity::ZERO));
+            reserved = reserved.saturating_add(beyond.unwrap_or(Capacity::ZERO).bytes());
+            blocks += usize::from(has.is_none());
+        }
+        let used = there.values().map(|size| size.bytes());
+        Taken {
+            used: Capacity::from_bytes(used.fold(0, u64::saturating_add)),
+            reserved: Capacity::from_bytes(reserved),
+            blocks,
         }
     }
 
@@ -261,33 +281,61 @@ mod tests {
         assert_eq!(ledger.exact(&found("2.0 GiB")), None);
     }
 
+    fn taken(ledger: &Ledger, listed: bool) -> (u64, u64, usize) {
+        let id = found("1.0 GiB").id;
+        let blocks = listed.then(|| (id.clone(), Capacity::ZERO));
+        let shown = Shown {
+            taken: Instant::now() + Duration::from_secs(1),
+            blocks: blocks.into_iter().collect(),
+        };
+        let taken = ledger.taken(&id.hosting_volume, &shown);
+        (taken.used.bytes(), taken.reserved.bytes(), taken.blocks)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_abandoned_reservation_lives_for_half_an_hour_unless_its_block_is_there() {
         let ledger = Ledger::default();
         let id = found("1.0 GiB").id;
         ledger.reserve(&id, Capacity::from_bytes(GIB), Vec::new());
-        let reserved = |listed: bool| {
-            ledger
-                .reserved_on(&id.hosting_volume, |_| listed)
-                .bytes
-                .bytes()
-        };
-        assert_eq!(reserved(false), GIB);
+        assert_eq!(taken(&ledger, false), (0, GIB, 1));
         tokio::time::advance(ABANDONED).await;
-        assert_eq!(reserved(true), GIB);
-        assert_eq!(reserved(false), 0);
-        assert_eq!(reserved(true), 0);
+        assert_eq!(taken(&ledger, true), (0, GIB, 1));
+        assert_eq!(taken(&ledger, false), (0, 0, 0));
+        assert_eq!(taken(&ledger, true), (0, 0, 1));
     }
 
-    #[test]
-    fn a_listed_block_is_not_counted_twice() {
+    #[tokio::test]
+    async fn a_block_is_not_counted_twice() {
         let ledger = Ledger::default();
         let id = found("1.0 GiB").id;
         ledger.note_exact(&found("1.0 GiB"), Capacity::from_bytes(GIB));
         ledger.reserve(&id, Capacity::from_bytes(3 * GIB), Vec::new());
-        let reserved = ledger.reserved_on(&id.hosting_volume, |_| true);
-        assert_eq!((reserved.bytes.bytes(), reserved.blocks), (2 * GIB, 0));
-        let reserved = ledger.reserved_on(&id.hosting_volume, |_| false);
-        assert_eq!((reserved.bytes.bytes(), reserved.blocks), (3 * GIB, 1));
+        assert_eq!(taken(&ledger, true), (GIB, 2 * GIB, 1));
+        assert_eq!(taken(&ledger, false), (0, 3 * GIB, 1));
+        assert_eq!(ledger.claimed(&id).bytes(), 3 * GIB);
+    }
+
+    #[tokio::test]
+    async fn a_block_that_was_made_since_the_listing_counts() {
+        let ledger = Ledger::default();
+        let block = found("1.0 GiB");
+        let shown = Shown {
+            taken: Instant::now(),
+            blocks: BTreeMap::new(),
+        };
+        ledger.reserve(&block.id, Capacity::from_bytes(GIB), Vec::new());
+        ledger.note_exact(&block, Capacity::from_bytes(GIB));
+        ledger.release(&block.id);
+        let taken = ledger.taken(&block.id.hosting_volume, &shown);
+        assert_eq!((taken.used.bytes(), taken.blocks), (GIB, 1));
+    }
+
+    #[tokio::test]
+    async fn what_may_still_come_to_pass_stays_reserved() {
+        let ledger = Ledger::default();
+        let id = found("1.0 GiB").id;
+        ledger.reserve(&id, Capacity::from_bytes(3 * GIB), Vec::new());
+        ledger.reserve(&id, Capacity::from_bytes(2 * GIB), Vec::new());
+        assert_eq!(ledger.claimed(&id).bytes(), 3 * GIB);
     }
 }

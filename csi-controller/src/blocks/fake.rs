@@ -58,6 +58,8 @@ struct World {
     faults: VecDeque<(&'static str, Fault)>,
     most_in_daemon: usize,
     in_daemon: BTreeMap<HostAddress, usize>,
+    /// Daemons with a request whose caller went away, and the volume whose lock they hold.
+    at_work: Vec<(HostAddress, HostingVolume)>,
     cut_off: BTreeSet<HostAddress>,
     asked: Vec<(&'static str, HostAddress)>,
 }
@@ -97,6 +99,11 @@ impl FakeBlocks {
     /// The next request of that verb goes wrong so.
     pub fn fail(&self, verb: &'static str, fault: Fault) {
         self.world().faults.push_back((verb, fault));
+    }
+
+    /// Nothing goes wrong from now on.
+    pub fn clear_faults(&self) {
+        self.world().faults.clear();
     }
 
     /// Switches a host off, or on again.
@@ -144,6 +151,23 @@ impl FakeBlocks {
     /// Everybody logs out.
     pub fn log_out(&self) {
         self.world().sessions.clear();
+    }
+
+    /// An initiator logs out of a block.
+    pub fn log_out_of(&self, id: &VolumeId, initiator: &Initiator) {
+        let mut world = self.world();
+        let Some(iqn) = world
+            .blocks
+            .get(id)
+            .map(|block| block.gbid.iqn().to_string())
+        else {
+            return;
+        };
+        for ((_, target), initiators) in &mut world.sessions {
+            if *target == iqn {
+                initiators.retain(|other| other != initiator);
+            }
+        }
     }
 
     /// Every block there is, half-made ones too.
@@ -234,6 +258,11 @@ impl World {
                 .collect(),
             password: block.password.clone(),
         })
+    }
+
+    fn is_at_work(&self, host: HostAddress, volume: &HostingVolume) -> bool {
+        let mut at_work = self.at_work.iter();
+        at_work.any(|(h, v)| *h == host || v == volume)
     }
 
     fn is_gone(&self, host: HostAddress) -> bool {

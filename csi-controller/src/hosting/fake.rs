@@ -81,6 +81,11 @@ impl FakeHosting {
         self.state().failures.push_back((verb, fault));
     }
 
+    /// Nothing goes wrong from now on.
+    pub fn clear_faults(&self) {
+        self.state().failures.clear();
+    }
+
     /// How long making a volume takes.
     pub fn slow(&self, time: Duration) {
         self.state().slow = time;

@@ -12,6 +12,8 @@
 //! serves one request at a time and itself excludes a second block; that memory is lost with the process, and a new process is held up by the lock that a
 //! create still at work has on its hosting volume.
 
+use std::sync::Arc;
+
 use blockd_client::vocabulary::{
     BlockName, Capacity, FsDefaults, HostAddress, VolumeContext, VolumeId,
 };
@@ -129,10 +131,17 @@ fn compare(found: &BlockInfo, wanted: Shape, known: Option<Capacity>) -> Result<
     Ok(())
 }
 
+/// What became of an earlier attempt.
+enum Earlier {
+    None,
+    Unknown(Spot),
+    Made,
+}
+
 /// What one attempt came to.
 enum Attempt {
     Made(Box<BlockInfo>),
-    /// Nothing was made; the next attempt knows what to avoid.
+    /// Look again: nothing was made, and the next attempt knows what to avoid; or an earlier attempt made it.
     Again,
 }
 
@@ -206,16 +215,18 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
             .iter()
             .map(|listed| listed.hosting.clone())
             .collect();
-        let spot = if let Some(spot) = self.earlier(&request.block, &hostings) {
-            spot
-        } else {
-            let wanted = Wanted {
-                block: request.block.clone(),
-                size: request.size,
-                ha: request.parameters.ha,
-                clusters: self.clusters(&request.parameters)?,
-            };
-            self.reserve_room(inventory, &wanted, avoid).await?
+        let spot = match self.earlier(request, &hostings).await? {
+            Earlier::None => {
+                let wanted = Wanted {
+                    block: request.block.clone(),
+                    size: request.size,
+                    ha: request.parameters.ha,
+                    clusters: self.clusters(&request.parameters)?,
+                };
+                self.reserve_room(inventory, &wanted, avoid).await?
+            }
+            Earlier::Unknown(spot) => spot,
+            Earlier::Made => return Ok(Attempt::Again),
         };
         let coordinator = match self.coordinator(&spot).await {
             Ok(coordinator) => coordinator,
@@ -281,15 +292,48 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
         Err(unproved(spot.id, error))
     }
 
-    /// Where an earlier attempt at this block may still be at work.
-    fn earlier(&self, block: &BlockName, hostings: &[Hosting]) -> Option<Spot> {
-        let (id, reservation) = self.shared.ledger.attempt_at(block)?;
+    /// What became of an earlier attempt at this block.
+    ///
+    /// | reserved for one | its size | its daemon knows a block | |
+    /// |---|---|---|---|
+    /// | no | | | `None` |
+    /// | yes | as wanted | not asked | `Unknown`: the repeat excludes a second one, and tells |
+    /// | yes | another | no | `None`: it has ended |
+    /// | yes | another | yes | `Made` |
+    /// | yes | another | no answer | [`OperationError::Unproved`] |
+    async fn earlier(
+        &self,
+        request: &CreateVolume,
+        hostings: &[Hosting],
+    ) -> Result<Earlier, OperationError> {
+        let Some((id, reservation)) = self.shared.ledger.attempt_at(&request.block) else {
+            return Ok(Earlier::None);
+        };
         let exists = hostings.iter().any(|h| h.name == id.hosting_volume);
-        exists.then_some(Spot {
-            id,
-            hosts: reservation.hosts,
-            coordinator: reservation.coordinator,
-        })
+        let Some(coordinator) = reservation.coordinator.filter(|_| exists) else {
+            return Ok(Earlier::None);
+        };
+        if reservation.size == request.size {
+            return Ok(Earlier::Unknown(Spot {
+                id,
+                hosts: reservation.hosts,
+                coordinator: Some(coordinator),
+            }));
+        }
+        let of = &id;
+        let question = |blocks: Arc<B>, host| async move { blocks.info(host, of).await };
+        let daemon = [coordinator];
+        let answer = self
+            .daemons
+            .ask("info", &id.hosting_volume, &daemon, question);
+        match answer.await {
+            Ok(_) => Ok(Earlier::Made),
+            Err(BlockError::BlockMissing { .. } | BlockError::VolumeMissing { .. }) => {
+                self.shared.ledger.note_absent(&id);
+                Ok(Earlier::None)
+            }
+            Err(error) => Err(unproved(id, error)),
+        }
     }
 
     /// The hosting volume of a block that was just placed; it may be newer than the listing.

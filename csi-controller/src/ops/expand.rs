@@ -175,12 +175,11 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
         let inventory = self.inventory_of(hosting).await?;
         let turn = timeout(self.shared.policy.turn, self.shared.placing.lock());
         let _placing = turn.await.map_err(|_| OperationError::NoTurn)?;
-        // An earlier attempt's reservation is replaced, not added to.
-        self.shared.ledger.release(&id);
         let spaces = self.spaces(&inventory).await?;
         let free = spaces.first().map_or(Capacity::ZERO, Space::free);
-        let counted = self.shared.ledger.counted(&id).unwrap_or(Capacity::ZERO);
-        let more = size.checked_sub(counted).unwrap_or(Capacity::ZERO);
+        // What an earlier attempt reserved counts as taken already.
+        let claimed = self.shared.ledger.claimed(&id);
+        let more = size.checked_sub(claimed).unwrap_or(Capacity::ZERO);
         if more > free {
             return Err(OperationError::NoRoomToGrow {
                 id,

@@ -1,6 +1,6 @@
 //! Finding room: counts what is there, decides where a block goes, and reserves before anything is made (C4).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use blockd_client::vocabulary::{Capacity, HostAddress, HostingVolume, VolumeId};
 use proto::error::Chain;
@@ -12,6 +12,7 @@ use super::look::Listed;
 use crate::blocks::Blocks;
 use crate::error::OperationError;
 use crate::hosting::{ClusterId, Hosting, HostingVolumes, Room};
+use crate::ledger::Shown;
 use crate::placement::{Placement, Snapshot, Space, Wanted, place};
 
 /// What earlier attempts of the same operation found to be of no use.
@@ -168,43 +169,37 @@ impl<H: HostingVolumes, B: Blocks> Operations<H, B> {
 
     /// Counts what is on every hosting volume. Hold `placing` where a decision follows.
     pub(super) async fn spaces(&self, inventory: &Inventory) -> Result<Vec<Space>, OperationError> {
-        let mut spaces = Vec::new();
-        for Listed { hosting, blocks } in &inventory.listings {
-            let id = |block| VolumeId::new(hosting.name.clone(), block);
-            let mut ids: BTreeSet<VolumeId> = blocks.iter().cloned().map(id).collect();
-            let later = self
-                .shared
-                .ledger
-                .noted_since(&hosting.name, inventory.taken);
-            ids.extend(later);
-            spaces.push(self.space(hosting, &ids).await?);
+        let mut shown = Vec::new();
+        for listed in &inventory.listings {
+            shown.push((&listed.hosting, self.shown(listed, inventory.taken).await?));
         }
+        // From here on nobody is waited for: all are counted at one moment.
+        let space = |(hosting, shown): (&Hosting, Shown)| {
+            let taken = self.shared.ledger.taken(&hosting.name, &shown);
+            Space {
+                volume: hosting.name.clone(),
+                cluster: hosting.cluster.clone(),
+                size: hosting.size,
+                used: taken.used,
+                reserved: taken.reserved,
+                blocks: taken.blocks,
+                hosts: hosting.hosts.clone(),
+            }
+        };
+        let spaces: Vec<Space> = shown.into_iter().map(space).collect();
         self.shared.spaces.set(&spaces);
         Ok(spaces)
     }
 
-    async fn space(
-        &self,
-        hosting: &Hosting,
-        ids: &BTreeSet<VolumeId>,
-    ) -> Result<Space, OperationError> {
-        let mut used = 0_u64;
-        for id in ids {
-            used = used.saturating_add(self.counted(hosting, id).await?.bytes());
+    /// What a listing showed, every block in it known or looked at.
+    async fn shown(&self, listed: &Listed, taken: Instant) -> Result<Shown, OperationError> {
+        let mut blocks = BTreeMap::new();
+        for block in &listed.blocks {
+            let id = VolumeId::new(listed.hosting.name.clone(), block.clone());
+            let counted = self.counted(&listed.hosting, &id).await?;
+            blocks.insert(id, counted);
         }
-        let reserved = self
-            .shared
-            .ledger
-            .reserved_on(&hosting.name, |id| ids.contains(id));
-        Ok(Space {
-            volume: hosting.name.clone(),
-            cluster: hosting.cluster.clone(),
-            size: hosting.size,
-            used: Capacity::from_bytes(used),
-            reserved: reserved.bytes,
-            blocks: ids.len() + reserved.blocks,
-            hosts: hosting.hosts.clone(),
-        })
+        Ok(Shown { taken, blocks })
     }
 
     /// What a block counts for; asked only once per block.

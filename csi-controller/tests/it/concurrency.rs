@@ -115,3 +115,14 @@ async fn capacity_is_what_can_really_be_made() {
     cluster.create(exact).await.unwrap();
     cluster.assert_never_overcommitted();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeat_of_another_size_does_not_get_by_with_the_room_of_the_first() {
+    let cluster = Cluster::start().await;
+    cluster.create(request("a", 4)).await.unwrap();
+    cluster.blocks.fail("create", Fault::Silence);
+    cluster.create(request("pvc-1", 1)).await.unwrap_err();
+    cluster.create(request("pvc-1", 7)).await.unwrap();
+    cluster.assert_never_overcommitted();
+    assert_eq!(cluster.hosting.volumes().len(), 2);
+}

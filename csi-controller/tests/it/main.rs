@@ -25,6 +25,8 @@ mod listing;
 #[cfg(test)]
 mod publish;
 #[cfg(test)]
+mod random;
+#[cfg(test)]
 mod schedule;
 #[cfg(test)]
 mod secrets;

@@ -10,27 +10,36 @@ use blockd_client::{BlockInfo, CreateBlock, Error, TransportError};
 use super::super::Blocks;
 use super::{FakeBlocks, Fault};
 
+/// How long a daemon is at a block whose caller went away.
+const LATE: Duration = Duration::from_millis(100);
 /// What nobody hears from a host that is cut off takes this long.
 const CONNECT: Duration = Duration::from_millis(200);
 
 impl FakeBlocks {
-    async fn begin(&self, verb: &'static str, host: HostAddress) -> Result<Option<Fault>, Error> {
+    /// A question to the kernel of a host.
+    async fn look(&self, verb: &'static str, host: HostAddress) -> Result<(), Error> {
+        self.world().asked.push((verb, host));
+        self.reach(host).await
+    }
+
+    /// A request to gluster-blockd: waits for what the daemon is at, and for the volume's lock.
+    async fn begin(
+        &self,
+        verb: &'static str,
+        host: HostAddress,
+        volume: &HostingVolume,
+    ) -> Result<Option<Fault>, Error> {
         self.world().asked.push((verb, host));
         self.reach(host).await?;
+        while self.world().is_at_work(host, volume) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         let fault = {
             let mut world = self.world();
-            if world.down.contains(&host) {
-                return Err(Error::Unavailable {
-                    host,
-                    reason: "gluster-blockd does not run".to_owned(),
-                });
-            }
             let position = world.faults.iter().position(|(v, _)| *v == verb);
             position.and_then(|at| world.faults.remove(at).map(|(_, fault)| fault))
         };
-        // These two look at the kernel.
-        let asks_daemon = !matches!(verb, "sessions" | "ping");
-        if asks_daemon {
+        {
             let mut world = self.world();
             let here = world.in_daemon.entry(host).or_default();
             *here += 1;
@@ -41,13 +50,29 @@ impl FakeBlocks {
         if let Some(Fault::Slow(time)) = fault {
             tokio::time::sleep(time).await;
         }
-        if asks_daemon && let Some(here) = self.world().in_daemon.get_mut(&host) {
+        if let Some(here) = self.world().in_daemon.get_mut(&host) {
             *here -= 1;
         }
         Ok(fault)
     }
 
+    /// The daemon goes on after its caller went away, and keeps the volume's lock until it is done.
+    fn make_later(&self, host: HostAddress, wanted: CreateBlock) {
+        let this = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(LATE).await;
+            let mut world = this.world();
+            world.make(&wanted, None);
+            let volume = &wanted.id.hosting_volume;
+            world.at_work.retain(|(h, v)| *h != host || v != volume);
+        });
+    }
+
     async fn reach(&self, host: HostAddress) -> Result<(), Error> {
+        if self.world().down.contains(&host) {
+            let reason = "gluster-blockd does not run".to_owned();
+            return Err(Error::Unavailable { host, reason });
+        }
         if !self.world().cut_off.contains(&host) {
             return Ok(());
         }
@@ -111,7 +136,7 @@ impl Blocks for FakeBlocks {
     async fn create(&self, host: HostAddress, wanted: &CreateBlock) -> Result<BlockInfo, Error> {
         self.kill.step().await;
         let id = &wanted.id;
-        let begun = self.begin("create", host).await;
+        let begun = self.begin("create", host, &id.hosting_volume).await;
         let fault = begun.map_err(|error| not_begun(id, error))?;
         self.check_volume(&id.hosting_volume)
             .map_err(|e| not_made(id, e))?;
@@ -129,14 +154,8 @@ impl Blocks for FakeBlocks {
                 Some(Fault::RolledBack) => return Err(not_made(id, configure_failed(wanted))),
                 Some(Fault::Silence) => return Err(unproved(id, host)),
                 Some(Fault::Late) => {
-                    let (this, wanted) = (self.clone(), wanted.clone());
-                    tokio::spawn(async move {
-                        tokio::time::sleep(Duration::from_millis(100)).await;
-                        let mut world = this.world();
-                        if world.obstacle(&wanted).is_none() {
-                            world.make(&wanted, None);
-                        }
-                    });
+                    world.at_work.push((host, id.hosting_volume.clone()));
+                    self.make_later(host, wanted.clone());
                     return Err(unproved(id, host));
                 }
                 Some(Fault::Half) => world.make(wanted, wanted.hosts.last().copied()),
@@ -156,7 +175,7 @@ impl Blocks for FakeBlocks {
 
     async fn delete(&self, host: HostAddress, id: &VolumeId) -> Result<(), Error> {
         self.kill.step().await;
-        let fault = self.begin("delete", host).await?;
+        let fault = self.begin("delete", host, &id.hosting_volume).await?;
         self.check_volume(&id.hosting_volume)?;
         {
             let mut world = self.world();
@@ -194,7 +213,7 @@ impl Blocks for FakeBlocks {
     }
 
     async fn info(&self, host: HostAddress, id: &VolumeId) -> Result<BlockInfo, Error> {
-        if self.begin("info", host).await? == Some(Fault::Silence) {
+        if self.begin("info", host, &id.hosting_volume).await? == Some(Fault::Silence) {
             return Err(Error::Busy { host });
         }
         self.check_volume(&id.hosting_volume)?;
@@ -206,7 +225,7 @@ impl Blocks for FakeBlocks {
         host: HostAddress,
         volume: &HostingVolume,
     ) -> Result<Vec<BlockName>, Error> {
-        if self.begin("list", host).await? == Some(Fault::Silence) {
+        if self.begin("list", host, volume).await? == Some(Fault::Silence) {
             return Err(Error::Busy { host });
         }
         self.check_volume(volume)?;
@@ -225,7 +244,7 @@ impl Blocks for FakeBlocks {
         size: Capacity,
     ) -> Result<BlockInfo, Error> {
         self.kill.step().await;
-        let fault = self.begin("resize", host).await?;
+        let fault = self.begin("resize", host, &id.hosting_volume).await?;
         self.check_volume(&id.hosting_volume)?;
         let found = {
             let mut world = self.world();
@@ -264,13 +283,13 @@ impl Blocks for FakeBlocks {
     }
 
     async fn sessions(&self, host: HostAddress, iqn: &Iqn) -> Result<Vec<Initiator>, Error> {
-        self.begin("sessions", host).await?;
+        self.look("sessions", host).await?;
         let world = self.world();
         let sessions = world.sessions.get(&(host, iqn.to_string()));
         Ok(sessions.cloned().unwrap_or_default())
     }
 
     async fn ping(&self, host: HostAddress) -> Result<(), Error> {
-        self.begin("ping", host).await.map(drop)
+        self.look("ping", host).await
     }
 }
