@@ -471,4 +471,4 @@ impl Create {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

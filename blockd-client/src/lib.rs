@@ -86,15 +86,21 @@
 //!
 //! CHAP passwords are types that cannot be printed; what gluster-block prints is neither logged nor put into errors.
 
+#[cfg(feature = "agent")]
+pub mod agent;
 mod answers;
 mod block;
+mod blocks;
 mod client;
 mod error;
+#[cfg(feature = "agent")]
+pub mod schema;
 pub mod transport;
 pub mod vocabulary;
 mod wire;
 
 pub use block::{BlockInfo, CreateBlock, Mismatch, Prealloc};
+pub use blocks::Blocks;
 pub use client::{Blockd, Persistence, Timeouts};
 pub use error::Error;
 pub use transport::{Reply, Request, Transport, TransportError};

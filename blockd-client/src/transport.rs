@@ -236,6 +236,24 @@ pub enum TransportError {
         #[source]
         source: Cause,
     },
+    /// The agent on the host does not do that for this caller.
+    #[error("the agent on {host} refuses: {said}")]
+    Refused {
+        /// The host.
+        host: HostAddress,
+        /// The agent's words.
+        said: String,
+    },
+    /// The agent on the host had no answer from gluster-blockd.
+    #[error("the agent on {host} had no answer from gluster-blockd: {said}")]
+    Remote {
+        /// The host.
+        host: HostAddress,
+        /// Whether the daemon may have acted on the request.
+        started: bool,
+        /// The agent's words.
+        said: String,
+    },
     /// The transport itself broke down.
     #[error("the transport to {host} broke down")]
     Broken {
@@ -253,7 +271,8 @@ impl TransportError {
     /// | no                                                            | yes                                  |
     /// |---------------------------------------------------------------|--------------------------------------|
     /// | settings, connecting, handshake, host key, login, not started | lost, signal, answer too long, broken |
-    /// | nobody listens on the daemon's socket                         |                                      |
+    /// | nobody listens on the daemon's socket, the agent refuses      |                                      |
+    /// | the agent had no answer, and knows that nothing was sent      | the agent had no answer otherwise    |
     /// | deadline before the request was sent                          | deadline after it                    |
     #[must_use]
     pub const fn may_have_started(&self) -> bool {
@@ -265,12 +284,37 @@ impl TransportError {
             | Self::HostKeyMismatch { .. }
             | Self::Login { .. }
             | Self::NotStarted { .. }
-            | Self::DaemonDown { .. } => false,
-            Self::Deadline { started, .. } => *started,
+            | Self::DaemonDown { .. }
+            | Self::Refused { .. } => false,
+            Self::Deadline { started, .. } | Self::Remote { started, .. } => *started,
             Self::Lost { .. }
             | Self::Signal { .. }
             | Self::TooLong { .. }
             | Self::Broken { .. } => true,
+        }
+    }
+}
+
+impl TransportError {
+    /// The host that was asked; none if a setting is wrong.
+    #[must_use]
+    pub const fn host(&self) -> Option<HostAddress> {
+        match self {
+            Self::Setting { .. } => None,
+            Self::Connect { host, .. }
+            | Self::Handshake { host, .. }
+            | Self::HostKeyUnknown { host, .. }
+            | Self::HostKeyMismatch { host, .. }
+            | Self::Login { host, .. }
+            | Self::Deadline { host, .. }
+            | Self::Lost { host, .. }
+            | Self::NotStarted { host, .. }
+            | Self::Signal { host, .. }
+            | Self::TooLong { host, .. }
+            | Self::DaemonDown { host, .. }
+            | Self::Refused { host, .. }
+            | Self::Remote { host, .. }
+            | Self::Broken { host, .. } => Some(*host),
         }
     }
 }

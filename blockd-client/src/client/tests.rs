@@ -6,7 +6,7 @@ use self::fake::{Fault, Hosts};
 use self::log::Log;
 use super::*;
 
-mod fake;
+pub(crate) mod fake;
 mod log;
 
 fn id() -> VolumeId {

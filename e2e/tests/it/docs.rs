@@ -16,6 +16,7 @@ fn every_flag_is_in_the_options_page_and_every_flag_there_exists() {
     let page = page("options.md");
     let sections: Vec<_> = page.split("\n## ").skip(1).collect();
     for command in [
+        blockd_client::agent::Args::command(),
         csi_controller::args::Args::command(),
         csi_node::args::Args::command(),
     ] {

@@ -73,7 +73,7 @@ fn dependencies_point_one_way() {
     // crate, which of ours it may use, which others it must not use
     let table: [(&str, &[&str], &[&str]); 5] = [
         ("proto", &[], &["reqwest", "ssh2"]),
-        ("blockd-client", &[], &["tonic", "prost", "axum"]),
+        ("blockd-client", &[], &["tonic", "prost"]),
         ("csi-controller", &["proto", "blockd-client"], &["rustix"]),
         (
             "csi-node",
@@ -97,6 +97,38 @@ fn dependencies_point_one_way() {
         for other in forbidden {
             assert!(!uses.contains(*other), "{name} must not depend on {other}");
         }
+    }
+}
+
+#[test]
+fn what_serves_is_part_of_the_client_only_with_its_agent() {
+    let metadata = metadata();
+    let client = package(&metadata, "blockd-client");
+    for name in [
+        "anyhow",
+        "axum",
+        "clap",
+        "hyper",
+        "rustls",
+        "tracing-subscriber",
+    ] {
+        let mut found = client
+            .dependencies
+            .iter()
+            .filter(|dependency| dependency.name == name);
+        assert!(
+            found
+                .all(|dependency| dependency.optional || dependency.kind != DependencyKind::Normal),
+            "{name} comes to everybody"
+        );
+        let feature = format!("dep:{name}");
+        let features: Vec<_> = client
+            .features
+            .iter()
+            .filter(|(_, parts)| parts.contains(&feature))
+            .map(|(feature, _)| feature.as_str())
+            .collect();
+        assert_eq!(features, ["agent"], "{name}");
     }
 }
 

@@ -17,7 +17,7 @@ use crate::vocabulary::{Capacity, HostAddress, VolumeId};
 
 /// What goes wrong with one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// Nothing.
     None,
     /// The host cannot be reached.
@@ -41,32 +41,36 @@ pub(super) enum Fault {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Block {
-    pub(super) size: Capacity,
-    pub(super) ha: usize,
-    pub(super) hosts: Vec<HostAddress>,
-    pub(super) lagging: BTreeMap<HostAddress, Capacity>,
-    pub(super) auth: bool,
+pub(crate) struct Block {
+    pub(crate) size: Capacity,
+    pub(crate) ha: usize,
+    pub(crate) hosts: Vec<HostAddress>,
+    pub(crate) lagging: BTreeMap<HostAddress, Capacity>,
+    pub(crate) auth: bool,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
-    pub(super) volumes: BTreeMap<String, BTreeMap<String, Block>>,
-    pub(super) faults: VecDeque<Fault>,
-    pub(super) late: Option<Request>,
-    pub(super) asked: Vec<&'static str>,
+pub(crate) struct State {
+    pub(crate) volumes: BTreeMap<String, BTreeMap<String, Block>>,
+    pub(crate) faults: VecDeque<Fault>,
+    pub(crate) late: Option<Request>,
+    pub(crate) asked: Vec<&'static str>,
+    /// The initiators that are logged in to every target.
+    pub(crate) sessions: Vec<String>,
+    /// The sockets that listen.
+    pub(crate) sockets: Vec<&'static str>,
 }
 
-pub(super) struct Hosts {
-    pub(super) state: Mutex<State>,
+pub(crate) struct Hosts {
+    pub(crate) state: Mutex<State>,
 }
 
-pub(super) const PASSWORD: &str = "c0b3b4d6-2a5f-4b1e-9a53-8a6f3d1c7e90";
-pub(super) const GBID: &str = "7f9aa1b2-aba7-4c77-9a5b-02a3ed562b15";
+pub(crate) const PASSWORD: &str = "c0b3b4d6-2a5f-4b1e-9a53-8a6f3d1c7e90";
+pub(crate) const GBID: &str = "7f9aa1b2-aba7-4c77-9a5b-02a3ed562b15";
 
 impl Hosts {
     /// One hosting volume `hv`, and the faults of the next requests.
-    pub(super) fn with_faults(faults: &[Fault]) -> Self {
+    pub(crate) fn with_faults(faults: &[Fault]) -> Self {
         let volumes = BTreeMap::from([("hv".to_owned(), BTreeMap::new())]);
         let faults = faults.iter().copied().collect();
         Self {
@@ -78,7 +82,7 @@ impl Hosts {
         }
     }
 
-    pub(super) fn block(&self, id: &VolumeId) -> Option<Block> {
+    pub(crate) fn block(&self, id: &VolumeId) -> Option<Block> {
         let state = self.state.lock().unwrap();
         state
             .volumes
@@ -88,7 +92,7 @@ impl Hosts {
     }
 
     /// Lets the daemon finish what it was late with.
-    pub(super) fn settle(&self) {
+    pub(crate) fn settle(&self) {
         let mut state = self.state.lock().unwrap();
         if let Some(request) = state.late.take() {
             state.perform(&request, Fault::None);
@@ -160,7 +164,10 @@ impl State {
             | Request::Info(id)
             | Request::Resize(id, _) => (id.hosting_volume.as_str(), id.block.as_str()),
             Request::List(volume) => (volume.as_str(), ""),
-            Request::Sessions(_) | Request::Ping => return ok_text("end\n"),
+            Request::Sessions(_) => {
+                return ok_text(&format!("{}\nend\n", self.sessions.join("\n")));
+            }
+            Request::Ping => return ok_text(&format!("{}\nend\n", self.sockets.join("\n"))),
         };
         if fault == Fault::HostDown {
             return fail(
