@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::{Parser, ValueEnum};
+use e2e::sim::executor::AnyExecutor;
+use e2e::sim::executor::fake::Fake;
+use e2e::sim::executor::ssh::{Ssh, SshSettings};
 use e2e::sim::heketi::auth::{Check, Keys};
-use e2e::sim::heketi::executor::AnyExecutor;
-use e2e::sim::heketi::executor::fake::Fake;
-use e2e::sim::heketi::executor::ssh::{Ssh, SshSettings};
-use e2e::sim::heketi::store::{Store, replace};
+use e2e::sim::heketi::model::Database;
 use e2e::sim::heketi::topology::Topology;
 use e2e::sim::heketi::{Settings, Simulator, serve};
+use e2e::sim::store::{Store, replace};
 use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
@@ -130,9 +131,12 @@ async fn main() -> anyhow::Result<()> {
         .init();
     fs::create_dir_all(&args.state_dir).with_context(|| args.state_dir.display().to_string())?;
     let topology = topology(&args)?;
-    let store = Store::open(args.state_dir.join("heketi.json"), || {
-        topology.into_database()
-    })?;
+    let initial = || topology.into_database();
+    let store = Store::open(
+        args.state_dir.join("heketi.json"),
+        initial,
+        Database::after_a_restart,
+    )?;
     let simulator = Arc::new(Simulator::new(settings(&args)?, store, executor(&args)?));
     let listener = TcpListener::bind(&args.listen)
         .await

@@ -1,7 +1,7 @@
 //! A simulator of heketi: its REST interface, its one-shot queue, its book-keeping, and its ways to fail.
 //!
-//! It makes real volumes with real commands on real storage hosts ([`executor::ssh`]), or on a model of them
-//! ([`executor::fake`]). Every rule and text is `reference/heketi-gd2.md` §1 and §2. `docs/simulators-heketi.md` says how to start it, how to make
+//! It makes real volumes with real commands on real storage hosts ([`executor::ssh`](super::executor::ssh)), or on a model of them
+//! ([`executor::fake`](super::executor::fake)). Every rule and text is `reference/heketi-gd2.md` §1 and §2. `docs/simulators-heketi.md` says how to start it, how to make
 //! it fail, and what it leaves out.
 //!
 //! ```text
@@ -16,13 +16,13 @@ use axum::Router;
 use axum::routing::any;
 use tokio::net::TcpListener;
 
+use super::connection::{Cuttable, Peer};
+use super::executor::Executor;
+
 pub mod allocate;
 pub mod answer;
 pub mod auth;
 pub mod command;
-mod connection;
-pub mod executor;
-pub mod faults;
 pub mod model;
 mod operations;
 pub mod queue;
@@ -30,7 +30,6 @@ pub mod refusal;
 pub mod request;
 mod routes;
 pub mod simulator;
-pub mod store;
 pub mod topology;
 pub mod tracker;
 
@@ -41,7 +40,7 @@ pub use simulator::{Settings, Simulator};
 /// # Errors
 ///
 /// What the system says to accepting connections.
-pub async fn serve<E: executor::Executor>(
+pub async fn serve<E: Executor>(
     listener: TcpListener,
     simulator: Arc<Simulator<E>>,
 ) -> std::io::Result<()> {
@@ -50,6 +49,6 @@ pub async fn serve<E: executor::Executor>(
     }
     let handler = any(routes::answer::<E>);
     let router = Router::new().fallback_service(handler.with_state(simulator));
-    let service = router.into_make_service_with_connect_info::<connection::Peer>();
-    axum::serve(connection::Cuttable(listener), service).await
+    let service = router.into_make_service_with_connect_info::<Peer>();
+    axum::serve(Cuttable(listener), service).await
 }

@@ -63,6 +63,14 @@ pub struct Database {
 }
 
 impl Database {
+    /// What was being worked on is stale from now on.
+    pub fn after_a_restart(&mut self) {
+        let operations = self.operations.values_mut();
+        for operation in operations.filter(|operation| operation.status == Status::New) {
+            operation.status = Status::Stale;
+        }
+    }
+
     /// The volume, unless it is hidden behind an unfinished create or delete.
     #[must_use]
     pub fn visible_volume(&self, id: &Id) -> Option<&Volume> {
@@ -426,5 +434,24 @@ mod tests {
     #[test]
     fn several_small_expands_reserve_more_than_a_large_one() {
         assert!(usable(10) > (0..10).map(|_| usable(1)).sum());
+    }
+
+    #[test]
+    fn operations_are_stale_after_a_restart() {
+        let begun = Operation {
+            id: Id::random(),
+            kind: Kind::CreateVolume,
+            status: Status::New,
+            begun: now(),
+            volume: Id::random(),
+            bricks: Vec::new(),
+            delta: 0,
+        };
+        let mut database = Database::default();
+        database.operations.insert(begun.id.clone(), begun.clone());
+
+        database.after_a_restart();
+
+        assert_eq!(database.operations[&begun.id].status, Status::Stale);
     }
 }

@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::{self, BrickAt};
-use super::executor::Executor;
-use super::faults::Point;
 use super::model::{Database, Id, Kind, Operation, Status, Volume, now, usable};
 use super::queue::Outcome;
 use super::simulator::{Simulator, StepError};
-use super::store::StoreError;
 use super::tracker::Class;
+use crate::sim::executor::Executor;
+use crate::sim::faults::Point;
+use crate::sim::store::StoreError;
 
 mod build;
 

@@ -17,13 +17,13 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::answer::Answer;
-use super::connection::Peer;
-use super::executor::Executor;
-use super::faults::{Point, Verdict};
 use super::model::{Id, now};
 use super::queue::Poll;
 use super::refusal::Refusal;
 use super::simulator::{AdminState, Simulator};
+use crate::sim::connection::Peer;
+use crate::sim::executor::Executor;
+use crate::sim::faults::{Point, Verdict};
 
 mod admin;
 mod cluster;

@@ -7,13 +7,13 @@ use std::time::Duration;
 use super::answer::Answer;
 use super::auth::Check;
 use super::command::Command;
-use super::executor::{ExecError, Executor, Output};
-use super::faults::{Faults, Point, Verdict};
 use super::model::{Database, Id, Operation, Status};
 use super::queue::{Outcome, Queue};
 use super::refusal::Refusal;
-use super::store::{Store, StoreError};
 use super::tracker::{Class, Tracker};
+use crate::sim::executor::{ExecError, Executor, Output};
+use crate::sim::faults::{Faults, Point, Verdict};
+use crate::sim::store::{Store, StoreError};
 
 /// How this server is configured; the defaults are heketi's.
 #[derive(Debug, Clone)]
@@ -120,7 +120,7 @@ pub struct Simulator<E> {
     /// How it is configured.
     pub(super) settings: Settings,
     /// What it records.
-    pub(super) store: Store,
+    pub(super) store: Store<Database>,
     /// Its asynchronous answers.
     pub(super) queue: Queue,
     /// What runs.
@@ -134,7 +134,7 @@ pub struct Simulator<E> {
 impl<E: Executor> Simulator<E> {
     /// A server on that state.
     #[must_use]
-    pub fn new(settings: Settings, store: Store, executor: E) -> Self {
+    pub fn new(settings: Settings, store: Store<Database>, executor: E) -> Self {
         Self {
             tracker: Tracker::new(settings.max_in_flight),
             faults: Faults::new(settings.faults.clone()),

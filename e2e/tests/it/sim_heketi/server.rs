@@ -233,7 +233,7 @@ impl Server {
 
     /// Waits until something hangs at that point.
     pub(super) async fn holding(&self, point: &str) {
-        let marker = e2e::sim::heketi::faults::marker(&self.switch_file());
+        let marker = e2e::sim::faults::marker(&self.switch_file());
         waited(point, || {
             fs::read_to_string(&marker)
                 .ok()

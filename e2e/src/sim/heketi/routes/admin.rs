@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use axum::http::header;
 use axum::response::IntoResponse;
 
-use super::super::executor::Executor;
 use super::super::model::Status;
 use super::super::simulator::Simulator;
+use crate::sim::executor::Executor;
 
 /// Counts of what there is and of what runs, in Prometheus' text form.
 pub(super) fn metrics<E: Executor>(simulator: &Simulator<E>) -> impl IntoResponse + use<E> {

@@ -6,12 +6,12 @@ use axum::http::StatusCode;
 use serde_json::json;
 
 use super::super::answer::{Answer, ClusterInfo};
-use super::super::executor::Executor;
 use super::super::model::{Cluster, Id};
 use super::super::refusal::Refusal;
 use super::super::request::{ClusterFlags, parse};
 use super::super::simulator::Simulator;
 use super::{Answered, Place};
+use crate::sim::executor::Executor;
 
 pub(super) fn handle<E: Executor>(
     simulator: &Arc<Simulator<E>>,

@@ -6,13 +6,13 @@ use axum::http::StatusCode;
 
 use super::super::answer::{Answer, DeviceInfo, NodeInfo};
 use super::super::command;
-use super::super::executor::Executor;
 use super::super::model::{Database, Device, EntryState, Id, Node, Storage};
 use super::super::queue::Outcome;
 use super::super::refusal::Refusal;
 use super::super::request::{DeviceAdd, NodeAdd, StateChange, parse};
 use super::super::simulator::{Simulator, StepError};
 use super::{Answered, Place};
+use crate::sim::executor::Executor;
 
 pub(super) async fn handle<E: Executor>(
     simulator: &Arc<Simulator<E>>,

@@ -6,13 +6,13 @@ use axum::http::StatusCode;
 use serde_json::json;
 
 use super::super::answer::{Answer, OperationCounts, OperationDetails, OperationInfo};
-use super::super::executor::Executor;
 use super::super::model::{Id, Status};
 use super::super::refusal::Refusal;
 use super::super::request::{AdminChange, Cleanup, parse};
 use super::super::simulator::{AdminState, Simulator};
 use super::super::tracker::Class;
 use super::{Answered, Place, poll};
+use crate::sim::executor::Executor;
 
 pub(super) fn handle<E: Executor>(
     simulator: &Arc<Simulator<E>>,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::super::answer::{Answer, VolumeInfo};
-use super::super::executor::Executor;
 use super::super::model::{Database, Id, Restriction, Volume, usable};
 use super::super::operations::{build_create, build_delete, build_expand};
 use super::super::queue::Outcome;
@@ -13,6 +12,7 @@ use super::super::refusal::Refusal;
 use super::super::request::{BlockRestriction, VolumeCreate, VolumeExpand, parse};
 use super::super::simulator::{BuildError, Simulator, StepError};
 use super::{Answered, Place};
+use crate::sim::executor::Executor;
 
 pub(super) fn handle<E: Executor>(
     simulator: &Arc<Simulator<E>>,

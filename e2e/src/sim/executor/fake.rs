@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::store::replace;
 use super::{ExecError, Executor, Output};
+use crate::sim::store::replace;
 
 /// What the hosts hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Where heketi's commands go: over ssh to the storage hosts, or to a model of them in memory.
+//! Where commands of simulated servers go: over ssh to the storage hosts, or to a model of them in memory.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,7 +9,7 @@ pub mod ssh;
 /// What a command wrote to its standard output.
 pub type Output = String;
 
-/// Why a command did not succeed. The text is what heketi would put into its answers.
+/// Why a command did not succeed. The text is what a server would put into its answers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExecError {
     /// It ran and failed; this is what it wrote to its standard error.

@@ -1,11 +1,12 @@
-//! The database on disk: one JSON file, replaced as a whole, so that a kill leaves the old or the new state.
+//! What a simulated server records, on disk: one JSON file, replaced as a whole, so that a kill leaves the old or the new state.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::model::{Database, Status};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Why the state cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -32,19 +33,23 @@ pub enum StoreError {
 
 /// The database and its file.
 #[derive(Debug)]
-pub struct Store {
+pub struct Store<D> {
     path: PathBuf,
-    /// Held for a look or a change, never across an await: changes are serialized as in heketi's database.
-    database: Mutex<Database>,
+    /// Held for a look or a change, never across an await: changes are serialized as in the server's own database.
+    database: Mutex<D>,
 }
 
-impl Store {
-    /// Opens the state in `path`, or begins with `initial`. What was being worked on is stale from now on.
+impl<D: Clone + PartialEq + Serialize + DeserializeOwned> Store<D> {
+    /// Opens the state in `path`, or begins with `initial`. `wake` is what a restart does to it.
     ///
     /// # Errors
     ///
     /// A file that cannot be read, written or understood.
-    pub fn open(path: PathBuf, initial: impl FnOnce() -> Database) -> Result<Self, StoreError> {
+    pub fn open(
+        path: PathBuf,
+        initial: impl FnOnce() -> D,
+        wake: impl FnOnce(&mut D),
+    ) -> Result<Self, StoreError> {
         let mut database = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|source| StoreError::Damaged {
                 path: path.clone(),
@@ -53,13 +58,7 @@ impl Store {
             Err(source) if source.kind() == io::ErrorKind::NotFound => initial(),
             Err(source) => return Err(StoreError::File { path, source }),
         };
-        for operation in database
-            .operations
-            .values_mut()
-            .filter(|op| op.status == Status::New)
-        {
-            operation.status = Status::Stale;
-        }
+        wake(&mut database);
         save(&path, &database)?;
         Ok(Self {
             path,
@@ -68,7 +67,7 @@ impl Store {
     }
 
     /// Looks at the database.
-    pub fn view<T>(&self, look: impl FnOnce(&Database) -> T) -> T {
+    pub fn view<T>(&self, look: impl FnOnce(&D) -> T) -> T {
         look(&self.lock())
     }
 
@@ -79,7 +78,7 @@ impl Store {
     /// The error of `change`, or that of the disk through `From`.
     pub fn update<T, E: From<StoreError>>(
         &self,
-        change: impl FnOnce(&mut Database) -> Result<T, E>,
+        change: impl FnOnce(&mut D) -> Result<T, E>,
     ) -> Result<T, E> {
         let mut current = self.lock();
         let mut next = current.clone();
@@ -91,13 +90,13 @@ impl Store {
         Ok(outcome)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Database> {
+    fn lock(&self) -> MutexGuard<'_, D> {
         // A panic inside `change` leaves the shared state as it was: changes are made on a copy.
         self.database.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn save(path: &Path, database: &Database) -> Result<(), StoreError> {
+fn save(path: &Path, database: &impl Serialize) -> Result<(), StoreError> {
     let bytes = serde_json::to_vec_pretty(database).map_err(|source| StoreError::Damaged {
         path: path.to_owned(),
         source,
@@ -123,52 +122,40 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::{Id, Kind, Operation, now};
+    use std::collections::BTreeMap;
+
     use super::*;
 
-    fn operation() -> Operation {
-        Operation {
-            id: Id::random(),
-            kind: Kind::CreateVolume,
-            status: Status::New,
-            begun: now(),
-            volume: Id::random(),
-            bricks: Vec::new(),
-            delta: 0,
-        }
-    }
+    type Counts = BTreeMap<String, u32>;
 
     #[test]
-    fn operations_are_stale_after_a_restart() {
+    fn what_was_changed_is_there_after_a_restart_as_the_restart_leaves_it() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("state.json");
-        let store = Store::open(path.clone(), Database::default).expect("open");
-        let begun = operation();
+        let store = Store::open(path.clone(), Counts::new, |_| ()).expect("open");
         store
-            .update::<_, StoreError>(|db| Ok(db.operations.insert(begun.id.clone(), begun.clone())))
+            .update::<_, StoreError>(|counts| Ok(counts.insert("a".to_owned(), 1)))
             .expect("update");
         drop(store);
 
-        let store = Store::open(path, Database::default).expect("open again");
+        let wake = |counts: &mut Counts| counts.values_mut().for_each(|count| *count += 1);
+        let store = Store::open(path, Counts::new, wake).expect("open again");
 
-        assert_eq!(
-            store.view(|db| db.operations[&begun.id].status),
-            Status::Stale
-        );
+        assert_eq!(store.view(|counts| counts["a"]), 2);
     }
 
     #[test]
     fn a_change_that_fails_changes_nothing() {
         let folder = tempfile::tempdir().expect("folder");
-        let store = Store::open(folder.path().join("state.json"), Database::default).expect("open");
+        let path = folder.path().join("state.json");
+        let store = Store::open(path, Counts::new, |_| ()).expect("open");
 
-        let outcome = store.update(|db| {
-            let begun = operation();
-            db.operations.insert(begun.id.clone(), begun);
+        let outcome = store.update(|counts| {
+            counts.insert("a".to_owned(), 1);
             Err::<(), _>(anyhow::anyhow!("no"))
         });
 
         assert!(outcome.is_err());
-        assert_eq!(store.view(|db| db.operations.len()), 0);
+        assert!(store.view(BTreeMap::is_empty));
     }
 }
