@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod failover;
+pub mod gd2;
 pub mod heketi;
 pub mod kubernetes;
 pub mod lab;

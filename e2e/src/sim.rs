@@ -3,6 +3,7 @@
 mod connection;
 pub mod executor;
 pub mod faults;
+pub mod gd2;
 pub mod gluster_block;
 pub mod heketi;
 mod jwt;

@@ -11,6 +11,8 @@ mod lab_heketi;
 #[cfg(test)]
 mod lab_volume;
 #[cfg(test)]
+mod sim_gd2;
+#[cfg(test)]
 mod sim_gluster_block;
 #[cfg(test)]
 mod sim_heketi;
